@@ -1,0 +1,1 @@
+"""What messages mean: topics, queues, groups, leases. Knows no file names."""

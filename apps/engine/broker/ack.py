@@ -1,0 +1,148 @@
+"""Settle handed-out messages: acknowledge, give back, keep for longer. Knows leases and handles."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.broker.handles import Handle, Handles
+from apps.engine.broker.inflight import LeaseEntry
+from apps.engine.broker.journal import Event, Extend, Return, Runs, Settle, runs_of
+from apps.engine.broker.names import check_group_name
+from apps.engine.broker.recorder import Recorder
+from apps.engine.broker.state import ConsumerState
+from apps.engine.clock import Clock
+from apps.engine.errors import InvalidArgument
+from apps.engine.limits import INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
+from apps.engine.types import Settled, SettleResult
+
+_REASON_CHARACTERS_MAX = 1000
+_OK = SettleResult(outcome=Settled.OK)
+_EXPIRED = SettleResult(outcome=Settled.EXPIRED)
+_INVALID = SettleResult(outcome=Settled.INVALID)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Share:
+    """What a request wants of one lease: positions of its handles, and the offsets they name."""
+
+    entry: LeaseEntry
+    indexes: list[int]
+    offsets: list[NDArray[np.int64]]
+
+    def runs(self) -> Runs:
+        """Return the offsets as runs, each once."""
+        return runs_of(np.unique(np.concatenate(self.offsets)))
+
+
+class Ack:
+    """The three things a receiver may do with what it was handed."""
+
+    def __init__(
+        self, state: ConsumerState, recorder: Recorder, handles: Handles, *, clock: Clock
+    ) -> None:
+        """Bind to a store."""
+        self._state = state
+        self._recorder = recorder
+        self._handles = handles
+        self._clock = clock
+        self.message_count = 0
+
+    def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
+        """Settle messages for good. A handle acknowledged twice is answered with OK twice."""
+        return self._each(group, handles, self._settle, if_settled=_OK)
+
+    def nack(
+        self, group: str, handles: Sequence[str], *, delay_ms: int, reason: str
+    ) -> list[SettleResult]:
+        """Give messages back, visible after `delay_ms`. Raises InvalidArgument."""
+        if not 0 <= delay_ms <= INVISIBLE_MS_MAX:
+            raise InvalidArgument(f"delay_ms must be 0 to {INVISIBLE_MS_MAX}, not {delay_ms}")
+        visible_ms = self._clock.wall_ms() + delay_ms
+
+        def event(entry: LeaseEntry, runs: Runs) -> Event:
+            return Return(
+                lease=entry.lease,
+                visible_ms=visible_ms,
+                runs=runs,
+                reason=reason[:_REASON_CHARACTERS_MAX],
+            )
+
+        return self._each(group, handles, event, if_settled=_EXPIRED)
+
+    def extend(
+        self, group: str, handles: Sequence[str], *, invisible_ms: int
+    ) -> list[SettleResult]:
+        """Keep messages for `invisible_ms` from here on; answer new handles.
+
+        Raises InvalidArgument.
+        """
+        if not INVISIBLE_MS_MIN <= invisible_ms <= INVISIBLE_MS_MAX:
+            raise InvalidArgument(
+                f"invisible_ms must be {INVISIBLE_MS_MIN} to {INVISIBLE_MS_MAX}, not {invisible_ms}"
+            )
+        until_ms = self._clock.wall_ms() + invisible_ms
+
+        def event(entry: LeaseEntry, runs: Runs) -> Event:
+            return Extend(lease=entry.lease, until_ms=until_ms, runs=runs)
+
+        return self._each(group, handles, event, if_settled=_EXPIRED, has_new_handles=True)
+
+    def _settle(self, entry: LeaseEntry, runs: Runs) -> Event:
+        self.message_count += int((runs[:, 1] - runs[:, 0] + 1).sum())
+        return Settle(lease=entry.lease, runs=runs)
+
+    def _each(
+        self,
+        group: str,
+        handles: Sequence[str],
+        event: Callable[[LeaseEntry, Runs], Event],
+        *,
+        if_settled: SettleResult,
+        has_new_handles: bool = False,
+    ) -> list[SettleResult]:
+        """Record one event a lease, whatever number of handles name it."""
+        check_group_name(group)
+        results = [_INVALID] * len(handles)
+        shares: dict[int, _Share] = {}
+        for index, text in enumerate(handles):
+            handle = self._handles.parse(group, text)
+            if handle is not None:
+                results[index] = self._claim(handle, index, shares, if_settled=if_settled)
+        for share in shares.values():
+            number = self._recorder.record(event(share.entry, share.runs()))
+            if not has_new_handles:
+                continue
+            token = self._handles.token(group, number)
+            for index in share.indexes:
+                run = handles[index].rpartition(":")[2]
+                results[index] = SettleResult(outcome=Settled.OK, handle=f"{token}:{run}")
+        return results
+
+    def _claim(
+        self, handle: Handle, index: int, shares: dict[int, _Share], *, if_settled: SettleResult
+    ) -> SettleResult:
+        entry = self._state.leases.get(handle.lease)
+        if entry is None:
+            return if_settled if self._state.leases.was_settled(handle.lease) else _EXPIRED
+        if not entry.is_out or entry.due_ms <= self._clock.monotonic_ms():
+            return _EXPIRED
+        low, high = np.searchsorted(entry.offsets, [handle.first, handle.last + 1])
+        offsets = entry.offsets[low:high]
+        if not len(offsets):
+            # Of the lease once, and settled since; or never of it.
+            return if_settled if self._is_settled(entry, handle) else _INVALID
+        share = shares.setdefault(entry.lease, _Share(entry=entry, indexes=[], offsets=[]))
+        share.indexes.append(index)
+        share.offsets.append(offsets)
+        return _OK
+
+    def _is_settled(self, entry: LeaseEntry, handle: Handle) -> bool:
+        progress = entry.progress
+        if handle.last < progress.floor:
+            return True
+        if handle.last >= progress.cursor:
+            return False
+        first = max(handle.first, progress.floor) - progress.floor
+        return bool(progress.settled[first : handle.last - progress.floor + 1].all())

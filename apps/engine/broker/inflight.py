@@ -1,0 +1,112 @@
+"""Messages handed out and not settled, as leases ordered by due time.
+
+Knows offsets, attempts and deadlines on the monotonic clock; not groups' progress, not the log.
+A lease is one array of offsets, so ten thousand messages cost what one costs.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.broker.progress import QueueProgress
+
+# Settled leases are remembered so that an acknowledgement sent twice is answered twice with "ok".
+_REMEMBERED = 65_536
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LeaseEntry:
+    """Messages of one queue with one attempt number and one deadline.
+
+    `offsets` int64[n], ascending, are those not settled. While `is_out` the handles are good; then
+    the lease is ready (`due_ms` passed) or waits to become ready (given back with a delay).
+    """
+
+    lease: int
+    progress: QueueProgress
+    offsets: NDArray[np.int64]
+    attempt: int
+    due_ms: int
+    until_wall_ms: int
+    is_out: bool
+    is_ready: bool = False
+
+
+class Leases:
+    """All leases of a store by number, and which of them falls due next."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._entries: dict[int, LeaseEntry] = {}
+        self._due: list[tuple[int, int]] = []
+        self._settled: OrderedDict[int, None] = OrderedDict()
+        self.message_count = 0
+
+    def __len__(self) -> int:
+        """Return the number of leases."""
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[LeaseEntry]:
+        """Iterate over the leases in no order."""
+        return iter(list(self._entries.values()))
+
+    def get(self, lease: int) -> LeaseEntry | None:
+        """Return a lease with unsettled messages, or None."""
+        return self._entries.get(lease)
+
+    def was_settled(self, lease: int) -> bool:
+        """Say whether all of the lease was settled, as far back as is remembered."""
+        return lease in self._settled
+
+    def add(self, entry: LeaseEntry) -> None:
+        """Keep a lease; an empty one is not kept."""
+        if not len(entry.offsets):
+            return
+        self._entries[entry.lease] = entry
+        entry.progress.leases.add(entry.lease)
+        self.message_count += len(entry.offsets)
+        if not entry.is_ready:
+            heapq.heappush(self._due, (entry.due_ms, entry.lease))
+
+    def take(self, entry: LeaseEntry, offsets: NDArray[np.int64], *, settled: bool) -> None:
+        """Remove offsets, all of which it has, from a lease; one left empty is dropped."""
+        if len(offsets) < len(entry.offsets):
+            kept = entry.offsets[~np.isin(entry.offsets, offsets, assume_unique=True)]
+            self.message_count -= len(entry.offsets) - len(kept)
+            entry.offsets = kept
+        else:
+            self.drop(entry)
+            if settled:
+                self._settled[entry.lease] = None
+                if len(self._settled) > _REMEMBERED:
+                    self._settled.popitem(last=False)
+
+    def drop(self, entry: LeaseEntry) -> None:
+        """Forget a lease and the messages it still has."""
+        self.message_count -= len(entry.offsets)
+        self._entries.pop(entry.lease, None)
+        entry.progress.leases.discard(entry.lease)
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next lease falls due; None when there is none."""
+        while self._due and self._is_stale(self._due[0]):
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def expire(self, now_ms: int) -> list[LeaseEntry]:
+        """Make ready every lease due by `now_ms`, and return those."""
+        ready = []
+        while (due_ms := self.next_due_ms()) is not None and due_ms <= now_ms:
+            entry = self._entries[heapq.heappop(self._due)[1]]
+            entry.is_out = False
+            entry.is_ready = True
+            ready.append(entry)
+        return ready
+
+    def _is_stale(self, item: tuple[int, int]) -> bool:
+        entry = self._entries.get(item[1])
+        return entry is None or entry.is_ready

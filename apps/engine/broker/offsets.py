@@ -1,0 +1,76 @@
+"""Consumer progress as consumers set it and operators read it. Knows groups' state and queues."""
+
+from collections.abc import Sequence
+
+from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.journal import Commit
+from apps.engine.broker.names import check_group_name
+from apps.engine.broker.recorder import Recorder
+from apps.engine.broker.state import ConsumerState
+from apps.engine.derived.queueset import QueueSet
+from apps.engine.errors import InvalidArgument, OffsetOutOfRange
+from apps.engine.types import GroupProgress, OffsetCommit
+
+
+class Offsets:
+    """Commit and read progress."""
+
+    def __init__(
+        self, state: ConsumerState, recorder: Recorder, queues: QueueSet, catalog: Catalog
+    ) -> None:
+        """Bind to a store."""
+        self._state = state
+        self._recorder = recorder
+        self._queues = queues
+        self._catalog = catalog
+
+    def commit(self, group: str, commits: Sequence[OffsetCommit]) -> None:
+        """Set progress, forwards or back; all commits are checked before the first is recorded.
+
+        What the group was handed out of these queues is void. Raises InvalidName, InvalidArgument,
+        UnknownTopic, UnknownQueue, NotPermitted or OffsetOutOfRange.
+        """
+        check_group_name(group)
+        if not commits:
+            raise InvalidArgument("there is no offset to commit")
+        for commit in commits:
+            self._catalog.readable(commit.topic, commit.queue)
+            queue = self._queues.queue(commit.topic, commit.queue)
+            if not queue.min_offset <= commit.queue_offset <= queue.visible:
+                raise OffsetOutOfRange(
+                    f"queue {commit.topic}/{commit.queue} holds offsets {queue.min_offset} to "
+                    f"{queue.visible}, not {commit.queue_offset}"
+                )
+        for commit in commits:
+            self._recorder.record(
+                Commit(
+                    group=group,
+                    topic=commit.topic,
+                    queue=commit.queue,
+                    queue_offset=commit.queue_offset,
+                )
+            )
+
+    def progress(self, group: str | None) -> list[GroupProgress]:
+        """Return progress of one group or all, by group, topic and queue."""
+        found = []
+        for key in sorted(self._state.progress):
+            progress = self._state.progress[key]
+            if group is not None and progress.group != group:
+                continue
+            if progress.topic not in self._catalog.snapshot.topics:
+                continue
+            entries = map(self._state.leases.get, progress.leases)
+            in_flight = sum(len(e.offsets) for e in entries if e is not None and e.is_out)
+            found.append(
+                GroupProgress(
+                    group=progress.group,
+                    topic=progress.topic,
+                    queue=progress.queue,
+                    committed=progress.floor,
+                    delivered=progress.cursor,
+                    in_flight=in_flight,
+                    max_offset=self._queues.queue(progress.topic, progress.queue).visible,
+                )
+            )
+        return found

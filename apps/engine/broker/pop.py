@@ -1,0 +1,193 @@
+"""Hand messages out for a while: which, and until when. Knows groups' state, queues and the log.
+
+What was given back or timed out goes first; then messages nobody of the group has seen.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.fetch import Selection, check_amounts, load, pick, select
+from apps.engine.broker.handles import Handles
+from apps.engine.broker.inflight import LeaseEntry
+from apps.engine.broker.journal import FRESH, Deliver, runs_of
+from apps.engine.broker.names import check_client_id, check_group_name
+from apps.engine.broker.progress import QueueProgress
+from apps.engine.broker.recorder import Recorder
+from apps.engine.broker.state import ConsumerState
+from apps.engine.clock import Clock
+from apps.engine.codec.tags import filter_hashes
+from apps.engine.derived.consumequeue import ConsumeQueue
+from apps.engine.derived.queueset import QueueSet
+from apps.engine.errors import InvalidArgument
+from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
+from apps.engine.log.commitlog import CommitLog
+from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
+
+
+class Pop:
+    """Receive for groups whose members share every queue."""
+
+    def __init__(
+        self,
+        *,
+        log: CommitLog,
+        queues: QueueSet,
+        catalog: Catalog,
+        state: ConsumerState,
+        recorder: Recorder,
+        handles: Handles,
+        clock: Clock,
+    ) -> None:
+        """Bind to a store."""
+        self._log = log
+        self._queues = queues
+        self._catalog = catalog
+        self._state = state
+        self._recorder = recorder
+        self._handles = handles
+        self._clock = clock
+        self._turn = 0
+        self.message_count = 0
+
+    def check(self, request: ReceiveRequest) -> None:
+        """Raise InvalidName, InvalidArgument, UnknownTopic or NotPermitted for a bad request."""
+        check_group_name(request.group)
+        check_client_id(request.client_id)
+        check_amounts(request.messages_max, request.bytes_max, request.wait_ms)
+        if not INVISIBLE_MS_MIN <= request.invisible_ms <= INVISIBLE_MS_MAX:
+            raise InvalidArgument(
+                f"invisible_ms must be {INVISIBLE_MS_MIN} to {INVISIBLE_MS_MAX}, "
+                f"not {request.invisible_ms}"
+            )
+        if not request.topics:
+            raise InvalidArgument("a receive names at least one topic")
+        for topic in request.topics:
+            self._catalog.readable(topic)
+
+    def receive(self, request: ReceiveRequest, *, wait: bool) -> ReceiveResult:
+        """Hand out what is there now, from as many queues as it takes.
+
+        Raises ColdRead, with nothing handed out of that queue, when `wait` is false and the disk
+        would have to be waited for; StoreFull when the hand-out cannot be recorded.
+        """
+        hashes = filter_hashes(request.filter)
+        leases: list[Lease] = []
+        blocked = []
+        messages_left, bytes_left = request.messages_max, request.bytes_max
+        for queue in self._queues_in_turn(request):
+            progress = self._state.of(
+                request.group, queue.topic, queue.queue, start=queue.min_offset
+            )
+            if request.ordered and self._has_handed_out(progress):
+                blocked.append((queue.topic, queue.queue))
+                continue
+            while messages_left > 0 and bytes_left > 0:
+                # A cold queue is left for a later receive once there is something to answer.
+                lease = self._next_lease(
+                    progress,
+                    queue,
+                    request,
+                    hashes=hashes,
+                    messages_max=messages_left,
+                    bytes_max=bytes_left,
+                    wait=wait or bool(leases),
+                )
+                if lease is None:
+                    break
+                leases.append(lease)
+                messages_left -= len(lease.block)
+                bytes_left -= len(lease.block.payload)
+                if request.ordered:
+                    break
+        self.message_count += sum(len(lease.block) for lease in leases)
+        return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked))
+
+    def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
+        names = [
+            (topic, number)
+            for topic in request.topics
+            for number in range(self._catalog.topic(topic).queue_count)
+        ]
+        # Each receive begins one queue further on, so that none starves behind a busy one.
+        self._turn += 1
+        turn = self._turn % len(names)
+        for topic, number in names[turn:] + names[:turn]:
+            yield self._queues.queue(topic, number)
+
+    def _has_handed_out(self, progress: QueueProgress) -> bool:
+        entries = map(self._state.leases.get, progress.leases)
+        return any(entry is not None and not entry.is_ready for entry in entries)
+
+    def _next_lease(
+        self,
+        progress: QueueProgress,
+        queue: ConsumeQueue,
+        request: ReceiveRequest,
+        *,
+        hashes: list[int] | None,
+        messages_max: int,
+        bytes_max: int,
+        wait: bool,
+    ) -> Lease | None:
+        source = self._first_ready(progress)
+        if source is not None:
+            near = source.offsets[source.offsets < source.offsets[0] + FETCH_MESSAGES_MAX]
+            chosen = pick(queue, near[:messages_max], bytes_max=bytes_max, wait=wait)
+            return self._hand_out(progress, queue, request, chosen, source=source, wait=wait)
+        while progress.cursor < queue.visible:
+            chosen = select(
+                queue,
+                progress.cursor,
+                messages_max=messages_max,
+                bytes_max=bytes_max,
+                hashes=hashes,
+                wait=wait,
+            )
+            lease = self._hand_out(progress, queue, request, chosen, source=None, wait=wait)
+            if lease is not None:
+                return lease
+        return None
+
+    def _first_ready(self, progress: QueueProgress) -> LeaseEntry | None:
+        ready = [
+            entry
+            for lease in progress.leases
+            if (entry := self._state.leases.get(lease)) is not None and entry.is_ready
+        ]
+        return min(ready, key=lambda entry: int(entry.offsets[0])) if ready else None
+
+    def _hand_out(
+        self,
+        progress: QueueProgress,
+        queue: ConsumeQueue,
+        request: ReceiveRequest,
+        chosen: Selection,
+        *,
+        source: LeaseEntry | None,
+        wait: bool,
+    ) -> Lease | None:
+        block = load(self._log, queue, chosen, wait=wait)
+        attempt = 1 if source is None else source.attempt + 1
+        until_ms = self._clock.wall_ms() + request.invisible_ms
+        number = self._recorder.record(
+            Deliver(
+                group=request.group,
+                topic=queue.topic,
+                queue=queue.queue,
+                cursor_after=progress.cursor if source is not None else chosen.next_offset,
+                source=FRESH if source is None else source.lease,
+                attempt=attempt,
+                until_ms=until_ms,
+                runs=runs_of(chosen.offsets.astype(np.int64)),
+            )
+        )
+        if not len(chosen.sizes):
+            return None
+        return Lease(
+            token=self._handles.token(request.group, number),
+            attempt=attempt,
+            invisible_until_ms=until_ms,
+            block=block,
+        )

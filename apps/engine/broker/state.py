@@ -1,0 +1,195 @@
+"""Consumer state: every group's progress and leases, changed by applying journal events only.
+
+Knows what an event means; not when to make one, nor how it is kept. Live changes and replay after a
+restart go through the same `apply`, so they cannot disagree.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.broker.inflight import LeaseEntry, Leases
+from apps.engine.broker.journal import (
+    FRESH,
+    Commit,
+    Deliver,
+    Event,
+    Extend,
+    Return,
+    Settle,
+    Trim,
+    offsets_of,
+    runs_of,
+)
+from apps.engine.broker.progress import QueueProgress
+from apps.engine.clock import Clock
+from apps.engine.limits import INVISIBLE_MS_MAX
+
+Key = tuple[str, str, int]
+
+
+class ConsumerState:
+    """Progress by group, topic and queue; leases by number; floors by topic and queue."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Start with no groups."""
+        self._clock = clock
+        self.progress: dict[Key, QueueProgress] = {}
+        self.leases = Leases()
+        self.floors: dict[tuple[str, int], int] = {}
+
+    def apply(self, event: Event, *, number: int, at_ms: int) -> None:
+        """Carry out an event whose record has queue offset `number` in the journal.
+
+        `at_ms` is the wall clock's reading when the event was made.
+        """
+        match event:
+            case Deliver():
+                self._deliver(event, number, at_ms)
+            case Settle():
+                entry = self.leases.get(event.lease)
+                if entry is not None:
+                    offsets = offsets_of(event.runs)
+                    entry.progress.settle(offsets)
+                    self.leases.take(entry, offsets, settled=True)
+            case Return():
+                self._move(event, number, event.visible_ms, at_ms, is_out=False)
+            case Extend():
+                self._move(event, number, event.until_ms, at_ms, is_out=True)
+            case Commit():
+                progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
+                self._drop_leases(progress)
+                progress.jump(event.queue_offset)
+            case Trim():
+                self._trim(event)
+
+    def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
+        """Return a group's progress in a queue, begun at `start` when it has none."""
+        key = (group, topic, queue)
+        progress = self.progress.get(key)
+        if progress is None:
+            start = max(start, self.floors.get((topic, queue), 0))
+            progress = self.progress[key] = QueueProgress(group, topic, queue, start=start)
+        return progress
+
+    def _deliver(self, event: Deliver, number: int, at_ms: int) -> None:
+        offsets = offsets_of(event.runs)
+        start = int(offsets[0]) if len(offsets) else event.cursor_after
+        progress = self.of(event.group, event.topic, event.queue, start=start)
+        if event.source == FRESH:
+            progress.advance(event.cursor_after, offsets)
+        elif (source := self.leases.get(event.source)) is not None:
+            self.leases.take(source, offsets, settled=False)
+        self._add(progress, number, offsets, event.attempt, event.until_ms, at_ms)
+
+    def _move(
+        self,
+        event: Return | Extend,
+        number: int,
+        until_ms: int,
+        at_ms: int,
+        *,
+        is_out: bool,
+    ) -> None:
+        entry = self.leases.get(event.lease)
+        if entry is None:
+            return
+        offsets = offsets_of(event.runs)
+        self.leases.take(entry, offsets, settled=False)
+        self._add(entry.progress, number, offsets, entry.attempt, until_ms, at_ms, is_out=is_out)
+
+    def _add(
+        self,
+        progress: QueueProgress,
+        number: int,
+        offsets: NDArray[np.int64],
+        attempt: int,
+        until_ms: int,
+        at_ms: int,
+        *,
+        is_out: bool = True,
+    ) -> None:
+        # What is left by the wall clock, and never more than was given: the clock may have jumped.
+        given_ms = until_ms - at_ms
+        left_ms = max(0, min(given_ms, until_ms - self._clock.wall_ms()))
+        self.leases.add(
+            LeaseEntry(
+                lease=number,
+                progress=progress,
+                offsets=offsets,
+                attempt=attempt,
+                due_ms=self._clock.monotonic_ms() + left_ms,
+                until_wall_ms=until_ms,
+                is_out=is_out,
+            )
+        )
+
+    def _trim(self, event: Trim) -> None:
+        key = (event.topic, event.queue)
+        self.floors[key] = floor = max(event.min_offset, self.floors.get(key, 0))
+        for progress in self.progress.values():
+            if (progress.topic, progress.queue) != key:
+                continue
+            for entry in [self.leases.get(lease) for lease in list(progress.leases)]:
+                if entry is not None:
+                    self.leases.take(entry, entry.offsets[entry.offsets < floor], settled=False)
+            progress.raise_to(floor)
+
+    def _drop_leases(self, progress: QueueProgress) -> None:
+        for lease in list(progress.leases):
+            entry = self.leases.get(lease)
+            if entry is not None:
+                self.leases.drop(entry)
+
+    def dump(self) -> dict[str, object]:
+        """Return everything as plain values, for the checkpoint."""
+        return {
+            "groups": [
+                [p.group, p.topic, p.queue, p.floor, p.cursor, p.settled_runs.tolist()]
+                for p in self.progress.values()
+            ],
+            "leases": [
+                [
+                    entry.lease,
+                    *(entry.progress.group, entry.progress.topic, entry.progress.queue),
+                    entry.attempt,
+                    entry.until_wall_ms,
+                    entry.is_out,
+                    runs_of(entry.offsets).tolist(),
+                ]
+                for entry in self.leases
+            ],
+            "floors": [[topic, queue, floor] for (topic, queue), floor in self.floors.items()],
+        }
+
+    def load(
+        self,
+        groups: Iterable[list[object]],
+        leases: Iterable[list[object]],
+        floors: Iterable[list[object]],
+    ) -> None:
+        """Take up what `dump` gave."""
+        self.floors = {(str(topic), _int(queue)): _int(floor) for topic, queue, floor in floors}
+        for group, topic, queue, floor, cursor, settled in groups:
+            progress = self.of(str(group), str(topic), _int(queue), start=_int(floor))
+            done = offsets_of(np.array(settled, dtype=np.int64).reshape(-1, 2))
+            passed = np.arange(_int(floor), _int(cursor))
+            progress.advance(_int(cursor), passed[~np.isin(passed, done)])
+        now_ms = self._clock.wall_ms()
+        for lease, group, topic, queue, attempt, until_ms, is_out, runs in leases:
+            self._add(
+                self.of(str(group), str(topic), _int(queue), start=0),
+                _int(lease),
+                offsets_of(np.array(runs, dtype=np.int64).reshape(-1, 2)),
+                _int(attempt),
+                min(_int(until_ms), now_ms + INVISIBLE_MS_MAX),
+                now_ms,
+                is_out=bool(is_out),
+            )
+
+
+def _int(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is not a number")
+    return value

@@ -1,0 +1,1 @@
+"""Bytes to values and back. Imports no files, clock or locks."""

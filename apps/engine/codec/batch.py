@@ -1,0 +1,78 @@
+"""Many records at once: where they start, the broker's stamps, their index entries.
+
+Knows arrays and bytes only. Nothing here loops over messages except `_stamp_few`, whose excuse is
+measured: below eight records one `struct` call each (0.4 us) beats five array operations (10 us).
+"""
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.codec import layout
+from apps.engine.codec.windows import window
+
+_FEW = 8
+_OFFSETS = struct.Struct(">qq")
+_STORE = struct.Struct(">q8s")
+
+
+def starts_of(sizes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return where each record starts in a payload: int64[n], the first 0."""
+    starts = np.zeros(len(sizes), dtype=np.int64)
+    np.cumsum(sizes[:-1], out=starts[1:])
+    return starts
+
+
+def stamp(
+    payload: bytearray,
+    starts: NDArray[np.int64],
+    *,
+    queue_offset: int,
+    log_offset: int,
+    store_time_ms: int,
+    store_host: bytes,
+) -> None:
+    """Write the broker's fields into every record of a payload, in place.
+
+    Queue offsets count up from `queue_offset`; the payload's first byte lies at `log_offset`.
+    `store_host` is 8 bytes, address and port.
+    """
+    if len(starts) <= _FEW:
+        _stamp_few(
+            payload, starts, queue_offset, log_offset, _STORE.pack(store_time_ms, store_host)
+        )
+        return
+    longs = window(payload, ">i8")
+    at = starts + layout.STAMP_OFFSETS.start
+    longs[at] = np.arange(queue_offset, queue_offset + len(starts))
+    longs[at + 8] = starts + log_offset
+    at = starts + layout.STAMP_STORE.start
+    longs[at] = store_time_ms
+    longs[at + 8] = int.from_bytes(store_host, "big", signed=True)
+
+
+def _stamp_few(
+    payload: bytearray, starts: NDArray[np.int64], queue_offset: int, log_offset: int, store: bytes
+) -> None:
+    offsets, times = layout.STAMP_OFFSETS, layout.STAMP_STORE
+    for number, start in enumerate(starts.tolist()):
+        payload[start + offsets.start : start + offsets.stop] = _OFFSETS.pack(
+            queue_offset + number, log_offset + start
+        )
+        payload[start + times.start : start + times.stop] = store
+
+
+def queue_entries(
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int32],
+    tag_hashes: NDArray[np.int64],
+    *,
+    log_offset: int,
+) -> NDArray[np.void]:
+    """Return the consume-queue entries of a payload whose first byte lies at `log_offset`."""
+    entries = np.empty(len(starts), dtype=layout.QUEUE_ENTRY)
+    entries["log_offset"] = starts + log_offset
+    entries["size_bytes"] = sizes
+    entries["tag_hash"] = tag_hashes
+    return entries

@@ -1,0 +1,116 @@
+"""The frame header: what makes one write to the log verifiable as a whole. Knows bytes only.
+
+A header is a V1 record of topic `rmq_sys_frame` whose body tells where the frame lies, who wrote it
+and how long each record behind it is; docs/FORMAT.md section 2 has the table.
+"""
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.codec import layout
+from apps.engine.codec.record import encode_record
+
+FRAME_VERSION = 1
+_BODY = struct.Struct(">HHIqqq16sIIII")
+_BODY_START = layout.RECORD_HEADER_BYTES
+FRAME_HEADER_FIXED_BYTES = layout.RECORD_FIXED_BYTES + len(layout.FRAME_TOPIC) + _BODY.size
+
+assert _BODY.size == 64
+assert FRAME_HEADER_FIXED_BYTES == 168
+
+
+class BadFrame(ValueError):
+    """The bytes are not a whole, unchanged frame header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FrameHeader:
+    """What a frame says of itself. `sizes` is int32[n], the length of each record."""
+
+    epoch: int
+    log_offset: int
+    synced_log_offset: int
+    store_time_ms: int
+    store_id: bytes
+    sizes: NDArray[np.int32]
+    payload_bytes: int
+    payload_crc: int
+
+    @property
+    def header_bytes(self) -> int:
+        """Return the length of the header record."""
+        return frame_header_bytes(len(self.sizes))
+
+    @property
+    def end(self) -> int:
+        """Return the log offset behind the frame's last record."""
+        return self.log_offset + self.header_bytes + self.payload_bytes
+
+
+def frame_header_bytes(record_count: int) -> int:
+    """Return how long the header of a frame with so many records is."""
+    return FRAME_HEADER_FIXED_BYTES + 4 * record_count
+
+
+def encode_frame_header(header: FrameHeader) -> bytes:
+    """Return the header record; equal headers give equal bytes, and nothing in them is free."""
+    body = _BODY.pack(
+        FRAME_VERSION,
+        0,
+        header.epoch,
+        header.log_offset,
+        header.synced_log_offset,
+        header.store_time_ms,
+        header.store_id,
+        len(header.sizes),
+        header.payload_bytes,
+        header.payload_crc,
+        0,
+    )
+    return encode_record(
+        topic=layout.FRAME_TOPIC,
+        queue=0,
+        body=body + header.sizes.astype(">i4").tobytes(),
+        born_time_ms=header.store_time_ms,
+        log_offset=header.log_offset,
+        store_time_ms=header.store_time_ms,
+    )
+
+
+def decode_frame_header(view: memoryview, *, log_offset: int) -> FrameHeader:
+    """Return the header at the start of `view`, which must have been written for `log_offset`.
+
+    Raises BadFrame when a single bit differs from what `encode_frame_header` would write, when
+    the view is too short, or when the record sizes cannot be right.
+    """
+    if len(view) < FRAME_HEADER_FIXED_BYTES:
+        raise BadFrame("shorter than a frame header")
+    version, _flags, epoch, position, synced, store_time_ms, store_id, count, payload, crc, _ = (
+        _BODY.unpack_from(view, _BODY_START)
+    )
+    if version != FRAME_VERSION or position != log_offset:
+        raise BadFrame("not a frame header written for this place")
+    if len(view) < frame_header_bytes(count) or count == 0:
+        raise BadFrame("shorter than the record sizes it announces, or announces none")
+    sizes = np.frombuffer(view, dtype=">i4", count=count, offset=_BODY_START + _BODY.size)
+    header = FrameHeader(
+        epoch=epoch,
+        log_offset=log_offset,
+        synced_log_offset=synced,
+        store_time_ms=store_time_ms,
+        store_id=store_id,
+        sizes=sizes.astype(np.int32),
+        payload_bytes=payload,
+        payload_crc=crc,
+    )
+    if encode_frame_header(header) != bytes(view[: header.header_bytes]):
+        raise BadFrame("a header field was changed")
+    if (
+        int(sizes.min()) < layout.RECORD_FIXED_BYTES
+        or int(sizes.astype(np.int64).sum(dtype=np.int64)) != payload
+    ):
+        raise BadFrame("record sizes do not add up to the payload")
+    return header

@@ -1,0 +1,37 @@
+"""How one engine is set up. One frozen value, checked once; knows no environment variables."""
+
+from dataclasses import dataclass
+
+from apps.engine import limits
+from apps.engine.types import AckMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Settings of a store, units in the names; defaults are RocketMQ's where it has one."""
+
+    segment_bytes: int = limits.GIB
+    consume_queue_file_entries: int = 300_000
+    ack: AckMode = AckMode.SYNC
+    """What acknowledgements and offset commits wait for, and sends that do not say."""
+    flush_interval_ms: int = 500
+    checkpoint_interval_ms: int = 10_000
+    dispatch_behind_bytes_max: int = 256 * limits.MIB
+    """A checkpoint is taken early when this much log would have to be dispatched again."""
+    body_bytes_max: int = limits.BODY_BYTES_MAX
+    properties_bytes_max: int = limits.PROPERTIES_BYTES_MAX
+    batch_bytes_max: int = limits.BATCH_BYTES_MAX
+    parked_max: int = 10_000
+    reserve_bytes: int = 64 * limits.MIB
+    """Sends are refused when less than this would be left on the disk."""
+    store_host: str = "127.0.0.1"
+    store_port: int = 8000
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where settings contradict each other."""
+        if self.segment_bytes < 2 * self.batch_bytes_max:
+            raise ValueError("segment_bytes must hold two batches of batch_bytes_max")
+        if self.body_bytes_max > self.batch_bytes_max:
+            raise ValueError("body_bytes_max must not exceed batch_bytes_max")
+        if self.flush_interval_ms < 1 or self.checkpoint_interval_ms < 1:
+            raise ValueError("intervals must be at least 1 ms")

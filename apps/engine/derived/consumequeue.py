@@ -1,0 +1,162 @@
+"""One consume queue: for each message of a queue, where it lies in the log.
+
+Knows entries and files of entries; not what a topic may do, nor who reads. Entries wait in memory
+and go to the files in large writes: they are derived, so nothing is lost when they never get there.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.codec.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from apps.engine.derived.filecache import FileCache
+from apps.engine.derived.names import queue_directory
+from apps.engine.errors import StoreDamaged
+from apps.engine.files.backend import NotCached
+
+# 80 KiB a write: large enough that the call is cheap, small enough to keep per busy queue.
+FLUSH_ENTRIES = 4096
+_TAIL_ENTRIES_MIN = 16
+
+
+class ColdRead(NotCached):
+    """A read would have to wait for the disk; `warm` does the waiting and belongs in a thread."""
+
+    def __init__(self, warm: Callable[[], object]) -> None:
+        """Remember what to call in a thread before trying again."""
+        super().__init__("not in the page cache")
+        self.warm = warm
+
+
+class ConsumeQueue:
+    """Entries `min_offset` to `end` of one queue; readers see them up to `visible`."""
+
+    __slots__ = (
+        "_file_entries",
+        "_files",
+        "_tail",
+        "_tail_count",
+        "end",
+        "flushed",
+        "min_offset",
+        "queue",
+        "topic",
+        "visible",
+    )
+
+    def __init__(self, topic: str, queue: int, *, files: FileCache, file_entries: int) -> None:
+        """Make an empty queue; no file is touched before the first flush."""
+        self.topic = topic
+        self.queue = queue
+        self.min_offset = 0
+        self.visible = 0
+        self.end = 0
+        self.flushed = 0
+        self._files = files
+        self._file_entries = file_entries
+        self._tail = np.empty(_TAIL_ENTRIES_MIN, dtype=QUEUE_ENTRY)
+        self._tail_count = 0
+
+    def resume(self, *, min_offset: int, end: int) -> None:
+        """Take up what the files held at a checkpoint; later entries in them count as unwritten."""
+        self.min_offset = min_offset
+        self.visible = self.end = self.flushed = end
+        self._tail_count = 0
+
+    def append(self, entries: NDArray[np.void]) -> None:
+        """Add entries at the end: QUEUE_ENTRY[n]."""
+        count = self._tail_count + len(entries)
+        if count > len(self._tail):
+            grown = np.empty(max(count, 2 * len(self._tail)), dtype=QUEUE_ENTRY)
+            grown[: self._tail_count] = self._tail[: self._tail_count]
+            self._tail = grown
+        self._tail[self._tail_count : count] = entries
+        self._tail_count = count
+        self.end += len(entries)
+
+    @property
+    def unflushed(self) -> int:
+        """Return how many entries are in memory only."""
+        return self._tail_count
+
+    def read(self, start: int, count: int, *, wait: bool = True) -> NDArray[np.void]:
+        """Return up to `count` entries from queue offset `start`, which must be in the queue.
+
+        Raises ColdRead when `wait` is false and the disk would have to be waited for, and
+        StoreDamaged when a file is shorter than the checkpoint said.
+        """
+        stop = min(start + count, self.end)
+        if start >= self.flushed:
+            return self._tail[start - self.flushed : stop - self.flushed].copy()
+        parts = []
+        while start < min(stop, self.flushed):
+            part_stop = min(stop, self.flushed, self._next_file(start))
+            parts.append(self._read_file(start, part_stop, wait=wait))
+            start = part_stop
+        if start < stop:
+            parts.append(self._tail[: stop - self.flushed])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def flush(self) -> list[str]:
+        """Write what is in memory to the files and return the paths written to.
+
+        Raises StoreFull or WriteFailed; the entries then stay in memory.
+        """
+        paths = []
+        written = 0
+        while written < self._tail_count:
+            start = self.flushed + written
+            count = min(self._tail_count - written, self._next_file(start) - start)
+            path, position = self._place(start)
+            if not position:
+                self._files.disk.make_directory(queue_directory(self.topic, self.queue))
+            file = self._files.get(path, create=True)
+            file.write(position, [self._tail[written : written + count].tobytes()])
+            paths.append(path)
+            written += count
+        self.flushed += written
+        self._tail_count = 0
+        if len(self._tail) > FLUSH_ENTRIES:
+            self._tail = np.empty(_TAIL_ENTRIES_MIN, dtype=QUEUE_ENTRY)
+        return paths
+
+    def is_whole(self) -> bool:
+        """Say whether the files hold at least the entries a checkpoint promised."""
+        if self.flushed == self.min_offset:
+            return True
+        path, position = self._place(self.flushed - 1)
+        try:
+            return self._files.get(path).size() >= position + QUEUE_ENTRY_BYTES
+        except FileNotFoundError:
+            return False
+
+    def _next_file(self, start: int) -> int:
+        return (start // self._file_entries + 1) * self._file_entries
+
+    def _place(self, start: int) -> tuple[str, int]:
+        number = start // self._file_entries
+        name = f"{number * self._file_entries * QUEUE_ENTRY_BYTES:020d}"
+        position = (start - number * self._file_entries) * QUEUE_ENTRY_BYTES
+        return f"{queue_directory(self.topic, self.queue)}/{name}", position
+
+    def _read_file(self, start: int, stop: int, *, wait: bool) -> NDArray[np.void]:
+        path, position = self._place(start)
+        target = bytearray((stop - start) * QUEUE_ENTRY_BYTES)
+        try:
+            found = self._files.get(path).read_into(position, memoryview(target), wait=wait)
+        except FileNotFoundError as error:
+            raise StoreDamaged(f"consume queue file {path} is missing") from error
+        except NotCached as error:
+            raise ColdRead(lambda: self._warm(path, position, len(target))) from error
+        if found < len(target):
+            raise StoreDamaged(f"consume queue file {path} is shorter than its checkpoint")
+        return np.frombuffer(target, dtype=QUEUE_ENTRY)
+
+    def _warm(self, path: str, position: int, size_bytes: int) -> None:
+        # A descriptor of its own: the cached one may be closed while a thread waits for the disk.
+        file = self._files.disk.open(path)
+        try:
+            file.read_into(position, memoryview(bytearray(size_bytes)))
+        finally:
+            file.close()

@@ -1,0 +1,200 @@
+"""Everything the engine can refuse, and why. Knows no status codes of any door.
+
+EngineError
+├── Refused                 the request cannot be carried out as asked; do not repeat it
+│   ├── InvalidName
+│   ├── InvalidArgument
+│   ├── UnknownTopic
+│   ├── UnknownQueue
+│   ├── NotPermitted
+│   ├── MessageTooLarge
+│   ├── BatchTooLarge
+│   ├── MalformedBatch
+│   ├── ChecksumMismatch
+│   ├── OffsetOutOfRange
+│   ├── InvalidHandle
+│   ├── HandleExpired
+│   └── Unsupported
+├── Busy                    right now; the same request may succeed later
+│   ├── StoreFull
+│   ├── Overloaded
+│   └── Stopping
+├── CannotOpen              the store cannot be opened by this process
+│   ├── StoreLocked
+│   └── UnknownFormat
+└── Damaged                 bytes on disk are not what was written; a person must look
+    ├── StoreDamaged
+    ├── ForeignSegment
+    ├── WriteFailed
+    └── SyncFailed
+"""
+
+from typing import ClassVar
+
+
+class EngineError(Exception):
+    """The root: every engine error has a stable `code` and says whether a retry can help."""
+
+    code: ClassVar[str] = "engine_error"
+    retriable: ClassVar[bool] = False
+
+
+class Refused(EngineError):
+    """The request cannot be carried out as asked."""
+
+    code = "refused"
+
+
+class InvalidName(Refused):
+    """A topic, group or client name breaks the naming rule."""
+
+    code = "invalid_name"
+
+
+class InvalidArgument(Refused):
+    """A value is outside its documented range."""
+
+    code = "invalid_argument"
+
+
+class UnknownTopic(Refused):
+    """The catalog snapshot has no such topic."""
+
+    code = "unknown_topic"
+
+
+class UnknownQueue(Refused):
+    """The topic exists and has no queue of that number."""
+
+    code = "unknown_queue"
+
+
+class NotPermitted(Refused):
+    """The topic's permissions forbid the operation."""
+
+    code = "not_permitted"
+
+
+class MessageTooLarge(Refused):
+    """A body or a property section is longer than the limit."""
+
+    code = "message_too_large"
+
+
+class BatchTooLarge(Refused):
+    """A batch has too many messages or bytes."""
+
+    code = "batch_too_large"
+
+
+class MalformedBatch(Refused):
+    """A batch's sizes, record fields or properties do not agree with each other."""
+
+    code = "malformed_batch"
+
+
+class ChecksumMismatch(Refused):
+    """A batch or a body does not have the checksum it was sent with."""
+
+    code = "checksum_mismatch"
+
+
+class OffsetOutOfRange(Refused):
+    """A queue offset lies outside what the queue holds."""
+
+    code = "offset_out_of_range"
+
+
+class InvalidHandle(Refused):
+    """A receipt handle was not issued by this store for this group."""
+
+    code = "invalid_handle"
+
+
+class HandleExpired(Refused):
+    """A receipt handle's time is over; the message belongs to the next receiver."""
+
+    code = "handle_expired"
+
+
+class Unsupported(Refused):
+    """The contract names this feature and the engine does not have it."""
+
+    code = "unsupported"
+
+
+class Busy(EngineError):
+    """Not now; the same request may succeed later."""
+
+    code = "busy"
+    retriable = True
+
+
+class StoreFull(Busy):
+    """The disk has no room for another message; reads and acknowledgements go on."""
+
+    code = "store_full"
+
+
+class Overloaded(Busy):
+    """A bounded table of the engine is full."""
+
+    code = "overloaded"
+
+
+class Stopping(Busy):
+    """The engine is shutting down, or not open."""
+
+    code = "stopping"
+
+
+class CannotOpen(EngineError):
+    """The store cannot be opened by this process."""
+
+    code = "cannot_open"
+
+
+class StoreLocked(CannotOpen):
+    """Another process owns the store; `owner` says which."""
+
+    code = "store_locked"
+
+    def __init__(self, message: str, *, owner: dict[str, object]) -> None:
+        super().__init__(message)
+        self.owner = owner
+
+
+class UnknownFormat(CannotOpen):
+    """The store was written by a format version this engine does not know."""
+
+    code = "unknown_format"
+
+
+class Damaged(EngineError):
+    """Bytes on disk are not what was written."""
+
+    code = "damaged"
+
+
+class StoreDamaged(Damaged):
+    """A record below the synced offset, or a file of state, does not verify."""
+
+    code = "store_damaged"
+
+
+class ForeignSegment(Damaged):
+    """A segment belongs to another store, or lies at another place than it was written for."""
+
+    code = "foreign_segment"
+
+
+class WriteFailed(Damaged):
+    """The operating system refused a write for another reason than space."""
+
+    code = "write_failed"
+
+
+class SyncFailed(Damaged):
+    """A sync failed; what it covered is unknown, and the process must end."""
+
+    code = "sync_failed"

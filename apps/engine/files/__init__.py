@@ -1,0 +1,1 @@
+"""Regions of bytes that survive. Knows nothing about messages."""

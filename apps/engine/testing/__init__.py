@@ -1,0 +1,1 @@
+"""Doubles and contract suites shipped with the engine. Imported by tests only."""
