@@ -40,13 +40,20 @@ class Ack:
     """The three things a receiver may do with what it was handed."""
 
     def __init__(
-        self, state: ConsumerState, recorder: Recorder, handles: Handles, *, clock: Clock
+        self,
+        state: ConsumerState,
+        recorder: Recorder,
+        handles: Handles,
+        *,
+        clock: Clock,
+        epoch: int,
     ) -> None:
         """Bind to a store."""
         self._state = state
         self._recorder = recorder
         self._handles = handles
         self._clock = clock
+        self._epoch = epoch
         self.message_count = 0
 
     def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
@@ -85,7 +92,7 @@ class Ack:
         until_ms = self._clock.wall_ms() + invisible_ms
 
         def event(entry: LeaseEntry, runs: Runs) -> Event:
-            return Extend(lease=entry.lease, until_ms=until_ms, runs=runs)
+            return Extend(lease=entry.lease, epoch=self._epoch, until_ms=until_ms, runs=runs)
 
         return self._each(group, handles, event, if_settled=_EXPIRED, has_new_handles=True)
 
@@ -114,7 +121,7 @@ class Ack:
             number = self._recorder.record(event(share.entry, share.runs()))
             if not has_new_handles:
                 continue
-            token = self._handles.token(group, number)
+            token = self._handles.token(group, number, self._epoch)
             for index in share.indexes:
                 run = handles[index].rpartition(":")[2]
                 results[index] = SettleResult(outcome=Settled.OK, handle=f"{token}:{run}")
@@ -124,8 +131,9 @@ class Ack:
         self, handle: Handle, index: int, shares: dict[int, _Share], *, if_settled: SettleResult
     ) -> SettleResult:
         entry = self._state.leases.get(handle.lease)
-        if entry is None:
-            return if_settled if self._state.leases.was_settled(handle.lease) else _EXPIRED
+        if entry is None or entry.epoch != handle.epoch:
+            was_settled = self._state.leases.was_settled(handle.lease, handle.epoch)
+            return if_settled if was_settled else _EXPIRED
         if not entry.is_out or entry.due_ms <= self._clock.monotonic_ms():
             return _EXPIRED
         low, high = np.searchsorted(entry.offsets, [handle.first, handle.last + 1])

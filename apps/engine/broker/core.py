@@ -74,7 +74,7 @@ class Broker:
             handles=self.handles,
             clock=clock,
         )
-        self.settler = Ack(self.state, self.recorder, self.handles, clock=clock)
+        self.settler = Ack(self.state, self.recorder, self.handles, clock=clock, epoch=log.epoch)
         self.offsets = Offsets(self.state, self.recorder, self.queues, self.catalog)
         # A crash may have come between a topic's deletion and its trim.
         self._trim_deleted_topics()

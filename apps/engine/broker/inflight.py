@@ -27,6 +27,8 @@ class LeaseEntry:
     """
 
     lease: int
+    epoch: int
+    """The store's epoch when the handles were given out; 0 where there are none."""
     progress: QueueProgress
     offsets: NDArray[np.int64]
     attempt: int
@@ -43,7 +45,7 @@ class Leases:
         """Start with none."""
         self._entries: dict[int, LeaseEntry] = {}
         self._due: list[tuple[int, int]] = []
-        self._settled: OrderedDict[int, None] = OrderedDict()
+        self._settled: OrderedDict[tuple[int, int], None] = OrderedDict()
         self.message_count = 0
 
     def __len__(self) -> int:
@@ -58,9 +60,9 @@ class Leases:
         """Return a lease with unsettled messages, or None."""
         return self._entries.get(lease)
 
-    def was_settled(self, lease: int) -> bool:
+    def was_settled(self, lease: int, epoch: int) -> bool:
         """Say whether all of the lease was settled, as far back as is remembered."""
-        return lease in self._settled
+        return (lease, epoch) in self._settled
 
     def add(self, entry: LeaseEntry) -> None:
         """Keep a lease; an empty one is not kept."""
@@ -81,7 +83,7 @@ class Leases:
         else:
             self.drop(entry)
             if settled:
-                self._settled[entry.lease] = None
+                self._settled[entry.lease, entry.epoch] = None
                 if len(self._settled) > _REMEMBERED:
                     self._settled.popitem(last=False)
 

@@ -24,7 +24,11 @@ _I64 = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Deliver:
-    """Messages handed out. `source` is the lease they come from, -1 for the first time."""
+    """Messages handed out. `source` is the lease they come from, -1 for the first time.
+
+    `epoch` is the store's at that moment: a power cut may take the record back, and its number
+    then goes to another one, but never with the same epoch.
+    """
 
     group: str
     topic: str
@@ -32,6 +36,7 @@ class Deliver:
     cursor_after: int
     source: int = FRESH
     attempt: int
+    epoch: int
     until_ms: int
     runs: Runs
 
@@ -59,6 +64,7 @@ class Extend:
     """Messages kept for longer, under a new lease."""
 
     lease: int
+    epoch: int
     until_ms: int
     runs: Runs
 
@@ -127,8 +133,8 @@ def encode_event(event: Event) -> bytes:
                     b"\x01",
                     _text(event.group),
                     _text(event.topic),
-                    struct.pack(">IqqIq", event.queue, event.cursor_after, event.source,
-                                event.attempt, event.until_ms),
+                    struct.pack(">IqqIIq", event.queue, event.cursor_after, event.source,
+                                event.attempt, event.epoch, event.until_ms),
                     _runs(event.runs),
                 )
             )  # fmt: skip
@@ -138,7 +144,8 @@ def encode_event(event: Event) -> bytes:
             head = struct.pack(">Bqq", 3, event.lease, event.visible_ms)
             return head + _runs(event.runs) + _text(event.reason)
         case Extend():
-            return struct.pack(">Bqq", 4, event.lease, event.until_ms) + _runs(event.runs)
+            head = struct.pack(">BqIq", 4, event.lease, event.epoch, event.until_ms)
+            return head + _runs(event.runs)
         case Commit():
             place = _text(event.group) + _text(event.topic)
             return b"\x05" + place + struct.pack(">Iq", event.queue, event.queue_offset)
@@ -168,6 +175,7 @@ def _decode(read: _Reader, kind: int) -> Event:
                 cursor_after=read.number(_I64),
                 source=read.number(_I64),
                 attempt=read.number(_U32),
+                epoch=read.number(_U32),
                 until_ms=read.number(_I64),
                 runs=read.runs(),
             )
@@ -181,7 +189,12 @@ def _decode(read: _Reader, kind: int) -> Event:
                 reason=read.text(),
             )
         case 4:
-            return Extend(lease=read.number(_I64), until_ms=read.number(_I64), runs=read.runs())
+            return Extend(
+                lease=read.number(_I64),
+                epoch=read.number(_U32),
+                until_ms=read.number(_I64),
+                runs=read.runs(),
+            )
         case 5:
             return Commit(
                 group=read.text(),

@@ -52,25 +52,29 @@ class Offsets:
             )
 
     def progress(self, group: str | None) -> list[GroupProgress]:
-        """Return progress of one group or all, by group, topic and queue."""
-        found = []
-        for key in sorted(self._state.progress):
-            progress = self._state.progress[key]
-            if group is not None and progress.group != group:
-                continue
-            if progress.topic not in self._catalog.snapshot.topics:
-                continue
-            entries = map(self._state.leases.get, progress.leases)
-            in_flight = sum(len(e.offsets) for e in entries if e is not None and e.is_out)
-            found.append(
-                GroupProgress(
-                    group=progress.group,
-                    topic=progress.topic,
-                    queue=progress.queue,
-                    committed=progress.floor,
-                    delivered=progress.cursor,
-                    in_flight=in_flight,
-                    max_offset=self._queues.queue(progress.topic, progress.queue).visible,
-                )
-            )
-        return found
+        """Return progress of one group or all, by group, topic and queue.
+
+        A group that has read any queue of a topic is listed with all of them.
+        """
+        topics = self._catalog.snapshot.topics
+        pairs = {(p.group, p.topic) for p in self._state.progress.values() if p.topic in topics}
+        return [
+            self._progress_of(name, topic, queue)
+            for name, topic in sorted(pairs)
+            if group is None or name == group
+            for queue in range(topics[topic].queue_count)
+        ]
+
+    def _progress_of(self, group: str, topic: str, number: int) -> GroupProgress:
+        queue = self._queues.queue(topic, number)
+        progress = self._state.progress.get((group, topic, number))
+        entries = map(self._state.leases.get, progress.leases if progress is not None else ())
+        return GroupProgress(
+            group=group,
+            topic=topic,
+            queue=number,
+            committed=queue.min_offset if progress is None else progress.floor,
+            delivered=queue.min_offset if progress is None else progress.cursor,
+            in_flight=sum(len(e.offsets) for e in entries if e is not None and e.is_out),
+            max_offset=max(queue.visible, queue.min_offset),
+        )

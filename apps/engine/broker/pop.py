@@ -77,7 +77,7 @@ class Pop:
         blocked = []
         messages_left, bytes_left = request.messages_max, request.bytes_max
         for queue in self._queues_in_turn(request):
-            progress = self._state.of(
+            progress = self._state.peek(
                 request.group, queue.topic, queue.queue, start=queue.min_offset
             )
             if request.ordered and self._has_handed_out(progress):
@@ -97,6 +97,10 @@ class Pop:
                 if lease is None:
                     break
                 leases.append(lease)
+                # The first hand-out of a queue begins the group's progress in it.
+                progress = self._state.of(
+                    request.group, queue.topic, queue.queue, start=queue.min_offset
+                )
                 messages_left -= len(lease.block)
                 bytes_left -= len(lease.block.payload)
                 if request.ordered:
@@ -148,6 +152,10 @@ class Pop:
             lease = self._hand_out(progress, queue, request, chosen, source=None, wait=wait)
             if lease is not None:
                 return lease
+            # Nothing matched the filter; the group has passed over what was looked at.
+            progress = self._state.of(
+                request.group, queue.topic, queue.queue, start=queue.min_offset
+            )
         return None
 
     def _first_ready(self, progress: QueueProgress) -> LeaseEntry | None:
@@ -179,6 +187,7 @@ class Pop:
                 cursor_after=progress.cursor if source is not None else chosen.next_offset,
                 source=FRESH if source is None else source.lease,
                 attempt=attempt,
+                epoch=self._log.epoch,
                 until_ms=until_ms,
                 runs=runs_of(chosen.offsets.astype(np.int64)),
             )
@@ -186,7 +195,7 @@ class Pop:
         if not len(chosen.sizes):
             return None
         return Lease(
-            token=self._handles.token(request.group, number),
+            token=self._handles.token(request.group, number, self._log.epoch),
             attempt=attempt,
             invisible_until_ms=until_ms,
             block=block,

@@ -7,7 +7,6 @@ restart go through the same `apply`, so they cannot disagree.
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.engine.broker.inflight import LeaseEntry, Leases
 from apps.engine.broker.journal import (
@@ -53,10 +52,8 @@ class ConsumerState:
                     offsets = offsets_of(event.runs)
                     entry.progress.settle(offsets)
                     self.leases.take(entry, offsets, settled=True)
-            case Return():
-                self._move(event, number, event.visible_ms, at_ms, is_out=False)
-            case Extend():
-                self._move(event, number, event.until_ms, at_ms, is_out=True)
+            case Return() | Extend():
+                self._move(event, number, at_ms)
             case Commit():
                 progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
                 self._drop_leases(progress)
@@ -66,11 +63,16 @@ class ConsumerState:
 
     def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
         """Return a group's progress in a queue, begun at `start` when it has none."""
-        key = (group, topic, queue)
-        progress = self.progress.get(key)
+        progress = self.peek(group, topic, queue, start=start)
+        self.progress[group, topic, queue] = progress
+        return progress
+
+    def peek(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
+        """Return the progress `of` would, without keeping it: looking changes nothing."""
+        progress = self.progress.get((group, topic, queue))
         if progress is None:
             start = max(start, self.floors.get((topic, queue), 0))
-            progress = self.progress[key] = QueueProgress(group, topic, queue, start=start)
+            progress = QueueProgress(group, topic, queue, start=start)
         return progress
 
     def _deliver(self, event: Deliver, number: int, at_ms: int) -> None:
@@ -81,49 +83,48 @@ class ConsumerState:
             progress.advance(event.cursor_after, offsets)
         elif (source := self.leases.get(event.source)) is not None:
             self.leases.take(source, offsets, settled=False)
-        self._add(progress, number, offsets, event.attempt, event.until_ms, at_ms)
+        self.leases.add(
+            LeaseEntry(
+                lease=number,
+                epoch=event.epoch,
+                progress=progress,
+                offsets=offsets,
+                attempt=event.attempt,
+                due_ms=self._due_ms(event.until_ms, at_ms),
+                until_wall_ms=event.until_ms,
+                is_out=True,
+            )
+        )
 
-    def _move(
-        self,
-        event: Return | Extend,
-        number: int,
-        until_ms: int,
-        at_ms: int,
-        *,
-        is_out: bool,
-    ) -> None:
+    def _move(self, event: Return | Extend, number: int, at_ms: int) -> None:
+        """Give messages of a lease to a new one, with another deadline and the same attempt."""
         entry = self.leases.get(event.lease)
         if entry is None:
             return
         offsets = offsets_of(event.runs)
         self.leases.take(entry, offsets, settled=False)
-        self._add(entry.progress, number, offsets, entry.attempt, until_ms, at_ms, is_out=is_out)
-
-    def _add(
-        self,
-        progress: QueueProgress,
-        number: int,
-        offsets: NDArray[np.int64],
-        attempt: int,
-        until_ms: int,
-        at_ms: int,
-        *,
-        is_out: bool = True,
-    ) -> None:
-        # What is left by the wall clock, and never more than was given: the clock may have jumped.
-        given_ms = until_ms - at_ms
-        left_ms = max(0, min(given_ms, until_ms - self._clock.wall_ms()))
+        is_out = isinstance(event, Extend)
+        until_ms = event.until_ms if isinstance(event, Extend) else event.visible_ms
         self.leases.add(
             LeaseEntry(
                 lease=number,
-                progress=progress,
+                epoch=event.epoch if isinstance(event, Extend) else 0,
+                progress=entry.progress,
                 offsets=offsets,
-                attempt=attempt,
-                due_ms=self._clock.monotonic_ms() + left_ms,
+                attempt=entry.attempt,
+                due_ms=self._due_ms(until_ms, at_ms),
                 until_wall_ms=until_ms,
                 is_out=is_out,
             )
         )
+
+    def _due_ms(self, until_ms: int, at_ms: int) -> int:
+        """Return a wall time of the past as a deadline on the monotonic clock.
+
+        It is what is left by the wall clock, and never more than was given: the clock may jump.
+        """
+        left_ms = min(until_ms - at_ms, until_ms - self._clock.wall_ms())
+        return self._clock.monotonic_ms() + max(0, left_ms)
 
     def _trim(self, event: Trim) -> None:
         key = (event.topic, event.queue)
@@ -152,6 +153,7 @@ class ConsumerState:
             "leases": [
                 [
                     entry.lease,
+                    entry.epoch,
                     *(entry.progress.group, entry.progress.topic, entry.progress.queue),
                     entry.attempt,
                     entry.until_wall_ms,
@@ -177,15 +179,19 @@ class ConsumerState:
             passed = np.arange(_int(floor), _int(cursor))
             progress.advance(_int(cursor), passed[~np.isin(passed, done)])
         now_ms = self._clock.wall_ms()
-        for lease, group, topic, queue, attempt, until_ms, is_out, runs in leases:
-            self._add(
-                self.of(str(group), str(topic), _int(queue), start=0),
-                _int(lease),
-                offsets_of(np.array(runs, dtype=np.int64).reshape(-1, 2)),
-                _int(attempt),
-                min(_int(until_ms), now_ms + INVISIBLE_MS_MAX),
-                now_ms,
-                is_out=bool(is_out),
+        for lease, epoch, group, topic, queue, attempt, until_ms, is_out, runs in leases:
+            until_ms = min(_int(until_ms), now_ms + INVISIBLE_MS_MAX)
+            self.leases.add(
+                LeaseEntry(
+                    lease=_int(lease),
+                    epoch=_int(epoch),
+                    progress=self.of(str(group), str(topic), _int(queue), start=0),
+                    offsets=offsets_of(np.array(runs, dtype=np.int64).reshape(-1, 2)),
+                    attempt=_int(attempt),
+                    due_ms=self._due_ms(until_ms, now_ms),
+                    until_wall_ms=until_ms,
+                    is_out=bool(is_out),
+                )
             )
 
 

@@ -48,7 +48,10 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when all finished writes are on the disk. Raises SyncFailed; never call it again then."""
+        """Return when all finished writes are on the disk.
+
+        Raises SyncFailed; never call it again then.
+        """
         ...
 
     def close(self) -> None:

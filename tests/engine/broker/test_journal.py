@@ -21,12 +21,12 @@ from apps.engine.errors import StoreDamaged
 RUNS = np.array([[3, 7], [9, 9]], dtype=np.int64)
 EVENTS: list[Event] = [
     Deliver(
-        group="g|%", topic="orders", queue=3, cursor_after=10, source=-1, attempt=1,
+        group="g|%", topic="orders", queue=3, cursor_after=10, source=-1, attempt=1, epoch=2,
         until_ms=1_700_000_060_000, runs=RUNS,
     ),
     Settle(lease=5, runs=RUNS),
     Return(lease=5, visible_ms=1_700_000_000_000, runs=RUNS, reason="zu spät"),
-    Extend(lease=1 << 40, until_ms=1, runs=RUNS[:0]),
+    Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),
     Commit(group="g", topic="t", queue=0, queue_offset=1 << 50),
     Trim(topic="t", queue=1, min_offset=12),
 ]  # fmt: skip

@@ -23,7 +23,9 @@ def batch_by_hand(payload: bytes, sizes: list[int], *, magic: bytes = b"MQB1") -
     return struct.pack(">4sIII", magic, len(sizes), len(payload), zlib.crc32(rest)) + rest
 
 
-def block(payload: bytes, sizes: list[int], *, topic: str = "orders", queue: int = 2):
+def block(
+    payload: bytes, sizes: list[int], *, topic: str = "orders", queue: int = 2
+) -> MessageBlock:
     return MessageBlock(
         topic=topic, queue=queue, payload=payload, sizes=np.array(sizes, dtype=np.int32)
     )

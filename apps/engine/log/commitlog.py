@@ -1,0 +1,337 @@
+"""The commit log: frames of records in the order they came, and how far they are on the disk.
+
+Knows frames, segments and syncs; nothing of topics, queues or who waits. `append`, `begin_sync` and
+`finish_sync` belong to one thread; `SyncTicket.run`, `create_ahead`, `checkpoint` and reading may
+happen in others.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.clock import Clock
+from apps.engine.codec.frame import frame_header_bytes
+from apps.engine.codec.ids import host_bytes
+from apps.engine.codec.layout import FILLER_BYTES
+from apps.engine.config import EngineConfig
+from apps.engine.errors import (
+    BatchTooLarge,
+    Damaged,
+    StoreDamaged,
+    StoreFull,
+    SyncFailed,
+    WriteFailed,
+)
+from apps.engine.failpoints import Failpoints
+from apps.engine.files.backend import Disk, File
+from apps.engine.files.refusals import sync_refusal, write_refusal
+from apps.engine.files.segments import Segments
+from apps.engine.log import opening
+from apps.engine.log.assembly import Place, RecordRun, assemble, filler
+from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
+from apps.engine.log.gather import gather
+from apps.engine.log.opening import OpenedLog
+from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame, frames
+from apps.engine.types import RecoveryReport
+
+# Reading the free space is a system call; so long one reading serves all appends.
+_FREE_BYTES_AGE_MS_MAX = 100
+
+__all__ = ["AppendedFrame", "CommitLog", "RecordRun", "SyncTicket"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendedFrame:
+    """Where a frame went. `run_log_offsets` has the first record of each run, in order."""
+
+    log_offset: int
+    end: int
+    run_log_offsets: tuple[int, ...]
+    store_time_ms: int
+
+
+class SyncTicket:
+    """One sync: what it covers was fixed when it began."""
+
+    def __init__(self, target: int, files: Sequence[File], failpoints: Failpoints) -> None:
+        """Cover the log up to `target`, which lies in `files`."""
+        self.target = target
+        self.failure: SyncFailed | None = None
+        self.is_done = False
+        self._files = files
+        self._failpoints = failpoints
+
+    def run(self) -> None:
+        """Wait for the disk; for a thread. Raises SyncFailed."""
+        assert not self.is_done
+        assert self.failure is None, "a failed sync is never tried again"
+        try:
+            self._failpoints.hit("log.before_sync")
+            for file in self._files:
+                file.sync()
+            self._failpoints.hit("log.after_sync")
+        except OSError as error:
+            self.failure = sync_refusal(error, "cannot sync the log")
+            raise self.failure from error
+        except SyncFailed as error:
+            self.failure = error
+            raise
+        self.is_done = True
+
+
+class CommitLog:
+    """An open log. `open` makes or recovers it; the caller holds the store's lock."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        opened: OpenedLog,
+        *,
+        config: EngineConfig,
+        clock: Clock,
+        failpoints: Failpoints,
+    ) -> None:
+        """Go on where recovery ended; use `open`."""
+        self.epoch: int = opened.recovery.epoch
+        self.store_id: str = opened.store_id.hex()
+        self.recovery: RecoveryReport = opened.recovery
+        self.written_offset: int = opened.recovery.log_end
+        self.synced_offset: int = opened.recovery.log_end
+        self._disk = disk
+        self._segments: Segments = opened.segments
+        self._clock = clock
+        self._failpoints = failpoints
+        self._store_id = opened.store_id
+        self._store_time_ms = opened.store_time_ms
+        self._store_host = host_bytes(config.store_host, config.store_port)
+        self._reserve_bytes = config.reserve_bytes
+        self._free_bytes = 0
+        self._free_read_ms: int | None = None
+        self._ticket: SyncTicket | None = None
+        self._failure: Damaged | None = None
+
+    @classmethod
+    def open(
+        cls, disk: Disk, *, config: EngineConfig, clock: Clock, failpoints: Failpoints | None = None
+    ) -> Self:
+        """Make the log, or recover it.
+
+        Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk;
+        StoreFull, WriteFailed or SyncFailed, after which it may be tried again.
+        """
+        failpoints = failpoints or Failpoints()
+        opened = opening.open_log(disk, segment_bytes=config.segment_bytes, failpoints=failpoints)
+        return cls(disk, opened, config=config, clock=clock, failpoints=failpoints)
+
+    @property
+    def log_start(self) -> int:
+        """Return the log offset of the first byte that is kept."""
+        return self._segments.start
+
+    # --- writing -------------------------------------------------------------------------------
+
+    def append(self, runs: Sequence[RecordRun], *, is_internal: bool = False) -> AppendedFrame:
+        """Stamp the runs and write them as one frame, in one write.
+
+        An internal frame may use the reserve. Raises BatchTooLarge, or StoreFull with the log as
+        it was, or WriteFailed, after which every append fails.
+        """
+        self._check_writable()
+        count = sum(len(run.sizes) for run in runs)
+        frame_bytes = frame_header_bytes(count) + sum(len(run.payload) for run in runs)
+        if count > FRAME_RECORDS_MAX:
+            raise BatchTooLarge(f"a frame is at most {FRAME_RECORDS_MAX} records, not {count}")
+        if frame_bytes + FILLER_BYTES > self._segments.segment_bytes:
+            raise BatchTooLarge(
+                f"a frame of {frame_bytes} bytes does not fit a segment of "
+                f"{self._segments.segment_bytes}"
+            )
+        try:
+            return self._write(runs, frame_bytes, is_internal=is_internal)
+        except Damaged as error:
+            self._failure = error
+            raise
+
+    def _write(
+        self, runs: Sequence[RecordRun], frame_bytes: int, *, is_internal: bool
+    ) -> AppendedFrame:
+        log_offset = self.written_offset
+        self._check_room(0, is_internal=is_internal)
+        left = self._segments.segment_bytes - log_offset % self._segments.segment_bytes
+        if frame_bytes + FILLER_BYTES > left:
+            self._roll(left, is_internal=is_internal)
+            log_offset += left
+        store_time_ms = max(self._clock.wall_ms(), self._store_time_ms)
+        place = Place(
+            epoch=self.epoch,
+            log_offset=log_offset,
+            synced_log_offset=self.synced_offset,
+            store_time_ms=store_time_ms,
+            store_id=self._store_id,
+            store_host=self._store_host,
+        )
+        frame = assemble(runs, place)
+        self._pass("log.before_write")
+        self._segments.write(log_offset, frame.buffers)
+        self._pass("log.after_write", is_written=True)
+        self._store_time_ms = store_time_ms
+        self.written_offset = log_offset + frame_bytes
+        return AppendedFrame(
+            log_offset=log_offset,
+            end=self.written_offset,
+            run_log_offsets=frame.run_log_offsets,
+            store_time_ms=store_time_ms,
+        )
+
+    def _roll(self, left: int, *, is_internal: bool) -> None:
+        """Close the segment with a filler. The next one is made first: that may find no room."""
+        self._pass("log.before_roll")
+        next_end = self.written_offset + left + self._segments.segment_bytes
+        if self._segments.end < next_end:
+            self._check_room(self._segments.segment_bytes, is_internal=is_internal)
+            self._segments.extend(next_end)
+        self._segments.write(self.written_offset, [filler(left)])
+        self._pass("log.after_roll")
+
+    def _check_room(self, needed_bytes: int, *, is_internal: bool) -> None:
+        now_ms = self._clock.monotonic_ms()
+        read_ms = self._free_read_ms
+        if needed_bytes or read_ms is None or now_ms - read_ms >= _FREE_BYTES_AGE_MS_MAX:
+            self._free_bytes = self._disk.free_bytes()
+            self._free_read_ms = now_ms
+        if not is_internal and self._free_bytes - needed_bytes < self._reserve_bytes:
+            raise StoreFull(
+                f"{self._free_bytes} bytes are free, {self._reserve_bytes} are kept in reserve"
+            )
+
+    def _pass(self, name: str, *, is_written: bool = False) -> None:
+        try:
+            self._failpoints.hit(name)
+        except OSError as error:
+            refusal = write_refusal(error, "cannot write the log")
+            # A whole frame is on the disk: "full" would promise that it is not.
+            raise (WriteFailed(str(refusal)) if is_written else refusal) from error
+
+    @property
+    def wants_segment(self) -> bool:
+        """Say whether the last segment is half full, so that `create_ahead` should run."""
+        return self._segments.end - self.written_offset < self._segments.segment_bytes // 2
+
+    def create_ahead(self) -> None:
+        """Make the next segment before an append must wait for it; for a thread.
+
+        Does nothing where the room for it is in the reserve. Raises WriteFailed or SyncFailed.
+        """
+        if self._disk.free_bytes() - self._segments.segment_bytes < self._reserve_bytes:
+            return
+        try:
+            self._segments.extend(self._segments.end + 1)
+        except StoreFull:
+            # The append that needs the segment asks again and tells its client.
+            return
+        except Damaged as error:
+            self._failure = error
+            raise
+
+    # --- syncing -------------------------------------------------------------------------------
+
+    def begin_sync(self) -> SyncTicket | None:
+        """Return what would bring all that is written to the disk; None when it is there.
+
+        Only one at a time. Raises SyncFailed when a sync failed before.
+        """
+        assert self._ticket is None, "a sync is under way"
+        if isinstance(self._failure, SyncFailed):
+            raise SyncFailed("a sync failed before") from self._failure
+        if self.synced_offset == self.written_offset:
+            return None
+        files = self._segments.files(self.synced_offset, self.written_offset)
+        self._ticket = SyncTicket(self.written_offset, files, self._failpoints)
+        return self._ticket
+
+    def finish_sync(self, ticket: SyncTicket) -> None:
+        """Take over the outcome of a ticket that was run. Raises SyncFailed when it failed."""
+        assert ticket is self._ticket
+        assert ticket.is_done or ticket.failure is not None
+        self._ticket = None
+        if ticket.failure is not None:
+            self._failure = ticket.failure
+            raise ticket.failure
+        self.synced_offset = ticket.target
+
+    def sync(self) -> None:
+        """Return when all that is written is on the disk. Raises SyncFailed."""
+        ticket = self.begin_sync()
+        if ticket is not None:
+            with suppress(SyncFailed):  # `finish_sync` raises it again.
+                ticket.run()
+            self.finish_sync(ticket)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def read_records(
+        self, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32], *, wait: bool
+    ) -> bytearray:
+        """Return the records end to end, in the order asked for.
+
+        Neighbours are one read, so ask in log order. Raises NotCached when `wait` is false and
+        the disk would have to be waited for, StoreDamaged for offsets outside of the log.
+        """
+        if len(sizes):
+            first, stop = int(log_offsets.min()), int((log_offsets + sizes).max())
+            if first < self.log_start or stop > self.written_offset or int(sizes.min()) < 0:
+                raise StoreDamaged(
+                    f"the log holds {self.log_start} to {self.written_offset}, "
+                    f"not {first} to {stop}"
+                )
+        return gather(self._segments, log_offsets, sizes, wait=wait)
+
+    def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
+        """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
+
+        Both must be where a frame starts or the log ends. Raises StoreDamaged for a frame that
+        does not verify.
+        """
+        stop = self.written_offset if stop is None else stop
+        return frames(self._segments, start=log_offset, stop=stop, store_id=self._store_id)
+
+    # --- stopping ------------------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Write down how far the log is synced, so that recovery starts there; for a thread.
+
+        Raises StoreFull, WriteFailed or SyncFailed; recovery then starts at the one before.
+        """
+        self._store_checkpoint(clean=False)
+
+    def close(self, *, clean: bool) -> None:
+        """Close the files; with `clean`, sync before and mark that there is nothing to recover.
+
+        A log that failed is never marked. Raises SyncFailed, or what `checkpoint` raises.
+        """
+        try:
+            if clean and self._failure is None:
+                self.sync()
+                self._store_checkpoint(clean=True)
+        finally:
+            self._segments.close()
+
+    def _store_checkpoint(self, *, clean: bool) -> None:
+        # Read before the time: a frame synced in between is then no later than it.
+        synced_offset = self.synced_offset
+        checkpoint = LogCheckpoint(
+            epoch=self.epoch,
+            log_start=self.log_start,
+            synced_offset=synced_offset,
+            clean=clean,
+            store_time_ms=self._store_time_ms,
+        )
+        store_checkpoint(self._disk, checkpoint, failpoints=self._failpoints)
+
+    def _check_writable(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(f"the log failed: {self._failure}") from self._failure

@@ -1,0 +1,149 @@
+"""Bring a store's log from the disk to where appends go on. Knows the order of the steps.
+
+The order is what makes a crash between any two of them harmless: a new store gets its identity and
+its epoch before its first segment; an old one is examined before anything is changed, then gets
+its epoch, then is repaired, and only then is its end written down.
+"""
+
+from dataclasses import dataclass
+
+from apps.engine.errors import StoreDamaged
+from apps.engine.failpoints import Failpoints
+from apps.engine.files.backend import Disk
+from apps.engine.files.segments import Segments
+from apps.engine.log.checkpoint import LogCheckpoint, load_checkpoint, store_checkpoint
+from apps.engine.log.identity import (
+    Identity,
+    create_identity,
+    load_epoch,
+    load_identity,
+    store_epoch,
+)
+from apps.engine.log.recovery import examine, repair
+from apps.engine.types import RecoveryReport
+
+DIRECTORY = "commitlog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedLog:
+    """A log that disk and memory agree on."""
+
+    segments: Segments
+    store_id: bytes
+    store_time_ms: int
+    """No frame has a later one."""
+    recovery: RecoveryReport
+
+
+def open_log(disk: Disk, *, segment_bytes: int, failpoints: Failpoints) -> OpenedLog:
+    """Make or recover the log. An existing store keeps the segment size it was made with.
+
+    Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk.
+    """
+    identity = load_identity(disk)
+    if identity is None:
+        if disk.names(DIRECTORY):
+            raise StoreDamaged(f"{DIRECTORY} is there and the store's identity is not")
+        identity = create_identity(disk, segment_bytes=segment_bytes, failpoints=failpoints)
+    segments = Segments(
+        disk, DIRECTORY, segment_bytes=identity.segment_bytes, failpoints=failpoints
+    )
+    try:
+        return _open(disk, identity, segments, failpoints)
+    except BaseException:
+        segments.close()
+        raise
+
+
+def _open(disk: Disk, identity: Identity, segments: Segments, failpoints: Failpoints) -> OpenedLog:
+    last_epoch = load_epoch(disk)
+    checkpoint = load_checkpoint(disk)
+    _check_agreement(segments, last_epoch, checkpoint)
+    epoch = (last_epoch or 0) + 1
+    if segments.start == segments.end:
+        return _start(disk, identity, segments, epoch, failpoints)
+    known = checkpoint or LogCheckpoint(
+        epoch=0, log_start=0, synced_offset=segments.start, clean=False, store_time_ms=0
+    )
+    findings = examine(segments, known, store_id=identity.store_id, epoch=epoch - 1)
+    store_epoch(disk, epoch, failpoints=failpoints)
+    _settle_names(disk, segments)
+    repair(segments, findings)
+    report = RecoveryReport(
+        epoch=epoch,
+        clean=known.clean and findings.end == findings.start and not findings.cut_bytes,
+        scanned_bytes=findings.end - findings.start,
+        scanned_records=findings.records,
+        cut_bytes=findings.cut_bytes,
+        cut_reason=findings.reason if findings.cut_bytes else "",
+        log_end=findings.end,
+    )
+    return _opened(disk, identity, segments, report, findings.store_time_ms, failpoints)
+
+
+def _start(
+    disk: Disk, identity: Identity, segments: Segments, epoch: int, failpoints: Failpoints
+) -> OpenedLog:
+    """Give a store that never held a message its first segment."""
+    store_epoch(disk, epoch, failpoints=failpoints)
+    disk.make_directory(DIRECTORY)
+    _settle_names(disk, segments)
+    segments.extend(segments.segment_bytes)
+    report = RecoveryReport(
+        epoch=epoch,
+        clean=True,
+        scanned_bytes=0,
+        scanned_records=0,
+        cut_bytes=0,
+        cut_reason="",
+        log_end=0,
+    )
+    return _opened(disk, identity, segments, report, 0, failpoints)
+
+
+def _opened(
+    disk: Disk,
+    identity: Identity,
+    segments: Segments,
+    report: RecoveryReport,
+    store_time_ms: int,
+    failpoints: Failpoints,
+) -> OpenedLog:
+    checkpoint = LogCheckpoint(
+        epoch=report.epoch,
+        log_start=segments.start,
+        synced_offset=report.log_end,
+        clean=False,
+        store_time_ms=store_time_ms,
+    )
+    store_checkpoint(disk, checkpoint, failpoints=failpoints)
+    return OpenedLog(
+        segments=segments,
+        store_id=identity.store_id,
+        store_time_ms=store_time_ms,
+        recovery=report,
+    )
+
+
+def _check_agreement(
+    segments: Segments, last_epoch: int | None, checkpoint: LogCheckpoint | None
+) -> None:
+    """Raise StoreDamaged when what is there cannot have come from crashes alone."""
+    has_segments = segments.start < segments.end
+    if last_epoch is None and (has_segments or checkpoint is not None):
+        raise StoreDamaged("the store holds a log and not the epoch of its last opening")
+    if checkpoint is None:
+        return
+    if checkpoint.epoch > (last_epoch or 0):
+        raise StoreDamaged(f"the checkpoint is of epoch {checkpoint.epoch}, after the last one")
+    if not has_segments:
+        raise StoreDamaged(f"the log had {checkpoint.synced_offset} bytes and has no segment")
+    if segments.start > checkpoint.log_start:
+        raise StoreDamaged(f"the log began at {checkpoint.log_start}, now at {segments.start}")
+
+
+def _settle_names(disk: Disk, segments: Segments) -> None:
+    """Put on the disk what a killed process had named and not yet synced."""
+    disk.sync_directory("")
+    segments.discard_unfinished()
