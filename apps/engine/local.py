@@ -116,15 +116,6 @@ class LocalEngine:
         except BaseException:
             lock.release()
             raise
-        recovery = broker.log.recovery
-        _log.info(
-            "store opened: epoch %d, clean %s, scanned %d records, cut %d bytes, applied %d events",
-            recovery.epoch,
-            recovery.clean,
-            recovery.scanned_records,
-            recovery.cut_bytes,
-            broker.replayed_events,
-        )
         return cls(broker, lock, config=config, on_fatal=on_fatal)
 
     async def close(self) -> None:
@@ -322,7 +313,8 @@ class LocalEngine:
     async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
         """Set the group's progress; see EngineAPI."""
         self._check_serving()
-        await self._recorded(self._broker.offsets.commit(group, commits))
+        self._broker.offsets.commit(group, commits)
+        await self._recorded(None)
 
     async def _recorded(self, answer: _Answer) -> _Answer:
         """Return the answer when what it promises is as durable as the store's mode says."""

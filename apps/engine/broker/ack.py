@@ -21,6 +21,7 @@ _REASON_CHARACTERS_MAX = 1000
 _OK = SettleResult(outcome=Settled.OK)
 _EXPIRED = SettleResult(outcome=Settled.EXPIRED)
 _INVALID = SettleResult(outcome=Settled.INVALID)
+_NONE = np.empty(0, dtype=np.int64)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -130,27 +131,20 @@ class Ack:
     def _claim(
         self, handle: Handle, index: int, shares: dict[int, _Share], *, if_settled: SettleResult
     ) -> SettleResult:
-        entry = self._state.leases.get(handle.lease)
+        leases = self._state.leases
+        entry = leases.get(handle.lease)
         if entry is None or entry.epoch != handle.epoch:
-            was_settled = self._state.leases.was_settled(handle.lease, handle.epoch)
-            return if_settled if was_settled else _EXPIRED
+            offsets = _NONE
+        else:
+            low, high = np.searchsorted(entry.offsets, [handle.first, handle.last + 1])
+            offsets = entry.offsets[low:high]
+        if entry is None or not len(offsets):
+            # Settled before, or expired and handed to somebody else, or moved to another lease.
+            where = (handle.lease, handle.epoch, handle.first, handle.last)
+            return if_settled if leases.was_settled(*where) else _EXPIRED
         if not entry.is_out or entry.due_ms <= self._clock.monotonic_ms():
             return _EXPIRED
-        low, high = np.searchsorted(entry.offsets, [handle.first, handle.last + 1])
-        offsets = entry.offsets[low:high]
-        if not len(offsets):
-            # Of the lease once, and settled since; or never of it.
-            return if_settled if self._is_settled(entry, handle) else _INVALID
         share = shares.setdefault(entry.lease, _Share(entry=entry, indexes=[], offsets=[]))
         share.indexes.append(index)
         share.offsets.append(offsets)
         return _OK
-
-    def _is_settled(self, entry: LeaseEntry, handle: Handle) -> bool:
-        progress = entry.progress
-        if handle.last < progress.floor:
-            return True
-        if handle.last >= progress.cursor:
-            return False
-        first = max(handle.first, progress.floor) - progress.floor
-        return bool(progress.settled[first : handle.last - progress.floor + 1].all())

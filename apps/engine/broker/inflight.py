@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.engine.broker.journal import Runs, offsets_of
 from apps.engine.broker.progress import QueueProgress
 
-# Settled leases are remembered so that an acknowledgement sent twice is answered twice with "ok".
+# What was settled is remembered so that an acknowledgement sent twice is answered "ok" twice.
 _REMEMBERED = 65_536
 
 
@@ -45,7 +46,7 @@ class Leases:
         """Start with none."""
         self._entries: dict[int, LeaseEntry] = {}
         self._due: list[tuple[int, int]] = []
-        self._settled: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._settled: OrderedDict[tuple[int, int], list[Runs]] = OrderedDict()
         self.message_count = 0
 
     def __len__(self) -> int:
@@ -60,9 +61,13 @@ class Leases:
         """Return a lease with unsettled messages, or None."""
         return self._entries.get(lease)
 
-    def was_settled(self, lease: int, epoch: int) -> bool:
-        """Say whether all of the lease was settled, as far back as is remembered."""
-        return (lease, epoch) in self._settled
+    def was_settled(self, lease: int, epoch: int, first: int, last: int) -> bool:
+        """Say whether a message between the two offsets was settled under the lease.
+
+        Only as far back as is remembered: the last 65,536 leases that had anything settled.
+        """
+        runs = self._settled.get((lease, epoch), ())
+        return any(((part[:, 0] <= last) & (part[:, 1] >= first)).any() for part in runs)
 
     def add(self, entry: LeaseEntry) -> None:
         """Keep a lease; an empty one is not kept."""
@@ -74,7 +79,14 @@ class Leases:
         if not entry.is_ready:
             heapq.heappush(self._due, (entry.due_ms, entry.lease))
 
-    def take(self, entry: LeaseEntry, offsets: NDArray[np.int64], *, settled: bool) -> None:
+    def settle(self, entry: LeaseEntry, runs: Runs) -> None:
+        """Remove runs, all of which it has, from a lease, and remember that they were settled."""
+        self._settled.setdefault((entry.lease, entry.epoch), []).append(runs)
+        if len(self._settled) > _REMEMBERED:
+            self._settled.popitem(last=False)
+        self.take(entry, offsets_of(runs))
+
+    def take(self, entry: LeaseEntry, offsets: NDArray[np.int64]) -> None:
         """Remove offsets, all of which it has, from a lease; one left empty is dropped."""
         if len(offsets) < len(entry.offsets):
             kept = entry.offsets[~np.isin(entry.offsets, offsets, assume_unique=True)]
@@ -82,10 +94,6 @@ class Leases:
             entry.offsets = kept
         else:
             self.drop(entry)
-            if settled:
-                self._settled[entry.lease, entry.epoch] = None
-                if len(self._settled) > _REMEMBERED:
-                    self._settled.popitem(last=False)
 
     def drop(self, entry: LeaseEntry) -> None:
         """Forget a lease and the messages it still has."""

@@ -110,8 +110,6 @@ class Appender:
             queue.append(
                 queue_entries(batch.starts, batch.sizes, batch.tag_hashes, log_offset=log_offset)
             )
-            self.byte_count += len(batch.payload)
-            self.message_count += len(batch.sizes)
             appended.append(
                 Appended(
                     topic=batch.topic,
@@ -124,6 +122,9 @@ class Appender:
             )
         for queue in taken:
             self._queues.added(queue, frame_end=frame.end)
+        if not is_internal:
+            self.byte_count += sum(len(batch.payload) for batch in batches)
+            self.message_count += sum(len(batch.sizes) for batch in batches)
         return appended, frame.end
 
 

@@ -49,9 +49,8 @@ class ConsumerState:
             case Settle():
                 entry = self.leases.get(event.lease)
                 if entry is not None:
-                    offsets = offsets_of(event.runs)
-                    entry.progress.settle(offsets)
-                    self.leases.take(entry, offsets, settled=True)
+                    entry.progress.settle(offsets_of(event.runs))
+                    self.leases.settle(entry, event.runs)
             case Return() | Extend():
                 self._move(event, number, at_ms)
             case Commit():
@@ -82,7 +81,7 @@ class ConsumerState:
         if event.source == FRESH:
             progress.advance(event.cursor_after, offsets)
         elif (source := self.leases.get(event.source)) is not None:
-            self.leases.take(source, offsets, settled=False)
+            self.leases.take(source, offsets)
         self.leases.add(
             LeaseEntry(
                 lease=number,
@@ -102,7 +101,7 @@ class ConsumerState:
         if entry is None:
             return
         offsets = offsets_of(event.runs)
-        self.leases.take(entry, offsets, settled=False)
+        self.leases.take(entry, offsets)
         is_out = isinstance(event, Extend)
         until_ms = event.until_ms if isinstance(event, Extend) else event.visible_ms
         self.leases.add(
@@ -134,7 +133,7 @@ class ConsumerState:
                 continue
             for entry in [self.leases.get(lease) for lease in list(progress.leases)]:
                 if entry is not None:
-                    self.leases.take(entry, entry.offsets[entry.offsets < floor], settled=False)
+                    self.leases.take(entry, entry.offsets[entry.offsets < floor])
             progress.raise_to(floor)
 
     def _drop_leases(self, progress: QueueProgress) -> None:

@@ -88,7 +88,7 @@ def _check_tails(
     found = octets[topic_at[:, None] + np.arange(1, len(name) + 1)]
     _refuse((found != name).any(axis=1), MalformedBatch, "topic is not the request's")
     lengths_at = topic_at + 1 + len(name)
-    lengths = window(payload, ">i2")[lengths_at].astype(np.int64)
+    lengths: NDArray[np.int64] = window(payload, ">i2")[lengths_at].astype(np.int64)
     _refuse(
         lengths_at + 2 + lengths != starts + sizes, MalformedBatch, "properties length does not fit"
     )

@@ -7,7 +7,7 @@ _UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 
 def safe_name(topic: str) -> str:
     """Return `topic` with all but letters, digits, `_` and `-` as `%` and two hex digits."""
-    return _UNSAFE.sub(lambda match: b"%%%02X" % match[0], topic.encode()).decode()
+    return _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], topic.encode()).decode()
 
 
 def queue_directory(topic: str, queue: int) -> str:

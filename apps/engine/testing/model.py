@@ -106,7 +106,7 @@ class Model:
         view = self.of(group, topic, queue)
         if offset in self.settled_tokens.get(token, ()):
             # Settled under this very handle: the answer is the same as the first time, as long as
-            # the token still means something; the caller accepts both.
+            # it is remembered; a restart may forget, so the caller accepts both.
             return "again"
         handed = view.handed.get(offset)
         if handed is None or handed.token != token or handed.due_ms <= now_ms:

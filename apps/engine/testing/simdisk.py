@@ -10,7 +10,8 @@ Implements the seam of `apps.engine.files.backend`. The fault model:
 - A new, renamed or removed name is durable after a sync of its directory; until then the last
   ones may be undone, in order.
 - A failed sync leaves its pages visible, clean, and not on the disk: a second sync that succeeds
-  does not bring them there; only writing them again does.
+  does not bring them there; only writing them again does. Names are journalled by file systems
+  and stay to be synced.
 """
 
 import random
@@ -92,7 +93,7 @@ class SimulatedDisk:
         self._live: Names = {}
         self._durable: Names = {}
         self._pending: list[Change] = []
-        self._cold: set[str] = set()
+        self._cold: set[Inode] = set()
         self._owners: dict[str, dict[str, object]] = {}
         self._mutex = threading.RLock()
 
@@ -187,12 +188,7 @@ class SimulatedDisk:
         with self._mutex:
             found = SimulatedDisk(capacity_bytes=self.capacity_bytes)
             if mode is CrashMode.EVERYTHING:
-                # A killed process: the page cache stays, and with it what is not yet durable. It
-                # is the same disk still, so orders for faults and their counts stay as well.
-                found.sync_count, found.write_count = self.sync_count, self.write_count
-                found.fail_sync_from, found.cut_at_sync = self.fail_sync_from, self.cut_at_sync
-                found.fail_write_from = self.fail_write_from
-                found.faults = self.faults.copy()
+                # A killed process: the page cache stays, and with it what is not yet durable.
                 twins = {id(inode): inode.copy() for inode in self._inodes()}
                 found._live = {path: twins[id(i)] for path, i in self._live.items()}
                 found._durable = {path: twins[id(i)] for path, i in self._durable.items()}
@@ -209,7 +205,7 @@ class SimulatedDisk:
 
     def make_cold(self) -> None:
         """Drop the page cache: a read of a file must wait once before others need not."""
-        self._cold = set(self._live)
+        self._cold = set(self._live.values())
 
     def flip(self, path: str, position: int, mask: int = 0x01) -> None:
         """Rot: invert the bits of `mask` in one byte, on the disk and in what processes see."""
@@ -262,11 +258,11 @@ class SimulatedDisk:
     def read(self, inode: Inode, path: str, start: int, target: memoryview, *, wait: bool) -> int:
         """Copy live bytes into `target`."""
         with self._mutex:
-            if path in self._cold:
+            if inode in self._cold:
                 if not wait:
                     self.faults["cold"] += 1
                     raise NotCached(path)
-                self._cold.discard(path)
+                self._cold.discard(inode)
             found = inode.live[start : start + len(target)]
             target[: len(found)] = found
             return len(found)
@@ -295,7 +291,7 @@ class SimulatedDisk:
         if self.fail_sync_from is not None and self.sync_count >= self.fail_sync_from:
             self.faults["sync"] += 1
             for change in covered:
-                change.is_given_up = True
+                change.is_given_up = change.inode is not None
             raise SyncFailed(f"cannot sync {what}: simulated")
         if self.cut_at_sync is not None and self.sync_count >= self.cut_at_sync:
             self.faults["lie"] += 1

@@ -1,0 +1,1 @@
+"""The fast HTTP door: the data plane of the API as a raw ASGI application, without Django."""

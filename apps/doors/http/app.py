@@ -1,0 +1,132 @@
+"""The data plane as one ASGI application: route, call a verb, answer. Knows no verb's inside.
+
+The only module that sees a request from its first to its last byte, and so the only one that may
+catch what nobody expected.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
+from urllib.parse import quote
+
+from apps.doors.http import answers, health, metrics, pull, receive, send, settle
+from apps.doors.http.answers import Answer, Header
+from apps.doors.http.calls import Call, Door, Receive, Scope, Send
+from apps.doors.http.refusals import ClientGone, Refusal
+from apps.doors.http.routing import Match, Verb, is_data_plane, resolve
+from apps.doors.http.settings import DoorSettings
+from apps.engine.api import EngineAPI
+from apps.engine.clock import Clock, SystemClock
+from apps.engine.errors import EngineError, Stopping, Unsupported
+
+__all__ = ["Application", "DoorSettings", "EngineOf", "create_app", "is_data_plane"]
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+EngineOf = Callable[[], EngineAPI | None]
+Handler = Callable[[Door, Call], Awaitable[Answer]]
+
+_HANDLERS: Mapping[Verb, Handler] = {
+    Verb.SEND: send.send,
+    Verb.PULL: pull.pull,
+    Verb.RECEIVE: receive.receive,
+    Verb.ACK: settle.ack,
+    Verb.NACK: settle.nack,
+    Verb.EXTEND: settle.extend,
+    Verb.COMMIT: settle.commit,
+    Verb.READY: health.ready,
+    Verb.METRICS: metrics.metrics,
+}
+
+_CLOSE = (b"connection", b"close")
+
+
+def create_app(
+    engine_of: EngineOf, settings: DoorSettings, *, clock: Clock | None = None
+) -> Application:
+    """Return the ASGI application of the data plane.
+
+    `engine_of` is asked on every request and returns None while no engine is open; requests are
+    then answered 503. The application serves HTTP only: lifespan and web sockets are its caller's.
+    """
+    door = Door(settings=settings, clock=clock or SystemClock())
+    is_allowed_host = _host_check(settings.allowed_hosts)
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise ValueError(f"the data plane does not serve {scope['type']!r}")
+        fields: dict[bytes, bytes] = dict(scope["headers"])
+        request_id = door.request_ids.of(fields.get(b"x-request-id"))
+        headers: Sequence[Header] = ()
+        guards = () if scope["method"] == "POST" else answers.GUARDS
+        try:
+            if not is_allowed_host(fields.get(b"host", b"")):
+                raise Refusal("bad_host", "the Host header is not one this server answers to")
+            verb, match = _route(scope)
+            if verb is Verb.ALIVE:
+                answer = health.alive()
+            elif verb is Verb.UNSUPPORTED:
+                raise Unsupported("this operation does not exist in this version")
+            else:
+                engine = engine_of()
+                if engine is None:
+                    raise Stopping("the engine is not open")
+                call = Call(engine, match.name, match.queue, scope, fields, receive, request_id)
+                answer = await _HANDLERS[verb](door, call)
+        except Refusal as refusal:
+            answer, headers = answers.of_refusal(refusal, request_id)
+        except EngineError as error:
+            answer, headers = answers.of_engine_error(error, request_id)
+        except ClientGone:
+            return
+        except (
+            Exception
+        ) as error:  # The main loop of the door: the request ends, the door does not.
+            answer, headers = answers.of_bug(error, request_id)
+        if answer[0] >= 400 and b"expect" in fields:
+            # The client may or may not send the body it held back; nobody can tell where the next
+            # request would start.
+            headers = (*headers, _CLOSE)
+        await answers.respond(send, answer, request_id, (*guards, *headers))
+
+    return application
+
+
+def _route(scope: Scope) -> tuple[Verb, Match]:
+    """Return what a request asks for; raise Refusal for what is not served, or a bad name."""
+    # The path as it came; servers that do not keep it are rare, and pay for the quoting.
+    match = resolve(scope.get("raw_path") or quote(scope["path"], safe="/:").encode())
+    if match is None:
+        raise Refusal("not_found", "nothing is served at this address")
+    verb = match.row.verbs.get(scope["method"])
+    if verb is None:
+        allowed = ", ".join(match.row.verbs)
+        raise Refusal(
+            "method_not_allowed",
+            f"this address takes {allowed}",
+            headers=((b"allow", allowed.encode()),),
+        )
+    if match.refusal is not None:
+        kind, text = match.refusal
+        raise kind(text)
+    return verb, match
+
+
+def _host_check(allowed_hosts: frozenset[str]) -> Callable[[bytes], bool]:
+    """Return a test of the Host header: a name that only resolves to this server is not enough.
+
+    Otherwise a page of another origin could point its own name at a server on loopback.
+    """
+    names = frozenset(host.lower().strip("[]") for host in allowed_hosts)
+
+    @lru_cache(maxsize=256)
+    def is_allowed(host: bytes) -> bool:
+        text = host.decode("latin-1").lower()
+        name, bracket, port = text.removeprefix("[").partition("]")
+        if not text.startswith("["):
+            name, _, digits = text.partition(":")
+            port = f":{digits}" if digits else ""
+        elif not bracket:
+            return False
+        has_good_port = not port or (port[0] == ":" and port[1:].isascii() and port[1:].isdigit())
+        return has_good_port and (name in names)
+
+    return (lambda _host: True) if "*" in allowed_hosts else is_allowed

@@ -1,0 +1,85 @@
+"""What a handler is given: the door's own state and one request. Knows no verb."""
+
+import itertools
+import re
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from apps.doors.http.settings import DoorSettings
+from apps.engine.api import EngineAPI
+from apps.engine.clock import Clock
+from apps.engine.codec.ids import MessageIds, host_bytes
+
+# ASGI's own types: an event is a mapping of whatever its kind defines.
+Event = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+
+# What a caller may choose as request id: it is written into logs and headers.
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestIds:
+    """Name requests: the caller's own name where it is harmless, else prefix and counter."""
+
+    def __init__(self) -> None:
+        """Choose a prefix that no other process has."""
+        self._prefix = secrets.token_hex(5).encode()
+        self._counter = itertools.count(1)
+
+    def of(self, offered: bytes | None) -> bytes:
+        """Return the id of a request that came with this X-Request-Id, or with None."""
+        if offered is not None and _REQUEST_ID.fullmatch(offered):
+            return offered
+        return b"%s-%x" % (self._prefix, next(self._counter))
+
+
+@dataclass(slots=True, kw_only=True)
+class Door:
+    """What lives as long as the door does."""
+
+    settings: DoorSettings
+    clock: Clock
+    message_ids: MessageIds = field(default_factory=MessageIds)
+    request_ids: RequestIds = field(default_factory=RequestIds)
+    turns: dict[str, int] = field(default_factory=dict)
+    """Round robin: how many requests without a key each known topic has had."""
+
+
+class Call:
+    """One request to one verb. A plain slotted class: it is made for every request."""
+
+    __slots__ = ("client", "engine", "fields", "name", "query", "queue", "receive", "request_id")
+
+    def __init__(
+        self,
+        engine: EngineAPI,
+        name: str,
+        queue: int,
+        scope: Scope,
+        fields: dict[bytes, bytes],
+        receive: Receive,
+        request_id: bytes,
+    ) -> None:
+        """Keep what handlers look at; `fields` are the headers by lower-case name."""
+        self.engine = engine
+        self.name = name
+        self.queue = queue
+        self.query: bytes = scope["query_string"]
+        self.client: tuple[str, int] | None = scope.get("client")
+        self.fields = fields
+        self.receive = receive
+        self.request_id = request_id
+
+    def born_host(self) -> bytes:
+        """Return the client's address and port as a record keeps them."""
+        return _born_host(self.client)
+
+
+@lru_cache(maxsize=1024)
+def _born_host(client: tuple[str, int] | None) -> bytes:
+    return bytes(8) if client is None else host_bytes(client[0], client[1])

@@ -1,0 +1,134 @@
+"""One JSON message to one record, or the reason why not. Knows a message, no request."""
+
+import binascii
+from dataclasses import dataclass
+from functools import lru_cache
+
+from apps.doors.http.settings import DoorSettings
+from apps.doors.http.shapes import OutgoingMessage
+from apps.engine.codec import properties as names
+from apps.engine.codec.tags import java_hash, queue_of_key
+from apps.engine.errors import (
+    InvalidArgument,
+    MalformedBatch,
+    MessageTooLarge,
+    UnknownQueue,
+)
+
+# A longer tag is hashed each time rather than kept.
+_TAG_CHARACTERS_KEPT = 64
+_known_hash = lru_cache(maxsize=1024)(java_hash)
+
+
+@dataclass(slots=True)
+class Run:
+    """Records of consecutive messages for one queue, and what the answer will say of them."""
+
+    queue: int
+    records: list[bytes]
+    sizes: list[int]
+    tag_hashes: list[int]
+    indexes: list[int]
+    message_ids: list[str]
+
+
+def tag_hash(tag: str | None) -> int:
+    """Return the hash of a tag; 0 without one."""
+    if tag is None:
+        return 0
+    return _known_hash(tag) if len(tag) <= _TAG_CHARACTERS_KEPT else java_hash(tag)
+
+
+def is_delayed(message: OutgoingMessage) -> str | None:
+    """Return the field by which a message asks for a delay; None when it does not."""
+    if message.delay_level is not None:
+        return "delay_level"
+    if message.deliver_at is not None:
+        return "deliver_at"
+    return None if message.delay_ms is None else "delay_ms"
+
+
+def queue_for(message: OutgoingMessage, queue_count: int) -> int | None:
+    """Return the queue a message asks for; None when it leaves the choice to the door.
+
+    Raises UnknownQueue, or InvalidArgument when it asks twice.
+    """
+    queue, key = message.queue, message.sharding_key
+    if queue is None:
+        if key is None:
+            return None
+        if not key:
+            raise InvalidArgument("sharding_key must not be empty")
+        return queue_of_key(key, queue_count)
+    if key is not None:
+        raise InvalidArgument("give sharding_key or queue, not both")
+    if not 0 <= queue < queue_count:
+        raise UnknownQueue(f"the topic has queues 0 to {queue_count - 1}")
+    return queue
+
+
+def body_of(message: OutgoingMessage, settings: DoorSettings) -> bytes:
+    """Return the body; raise InvalidArgument when there is not exactly one, or MessageTooLarge."""
+    text, encoded = message.body, message.body_base64
+    if text is not None:
+        if encoded is not None:
+            raise InvalidArgument("give body or body_base64, not both")
+        body = text.encode()
+    elif encoded is not None:
+        try:
+            body = binascii.a2b_base64(encoded, strict_mode=True)
+        except ValueError as error:
+            raise InvalidArgument(f"body_base64 is not base64: {error}") from error
+    else:
+        raise InvalidArgument("a message needs body or body_base64")
+    if len(body) > settings.body_bytes_max:
+        raise MessageTooLarge(f"the body is longer than {settings.body_bytes_max} bytes")
+    return body
+
+
+def properties_of(message: OutgoingMessage, message_id: str, settings: DoorSettings) -> bytes:
+    """Return the property section; raise InvalidArgument or MessageTooLarge."""
+    properties: dict[str, str] = {}
+    if message.tag is not None:
+        properties[names.TAGS] = _checked_tag(message.tag)
+    if message.keys:
+        properties[names.KEYS] = _joined_keys(message.keys)
+    properties[names.UNIQ_KEY] = message_id
+    if message.sharding_key is not None:
+        properties[names.SHARDING_KEY] = message.sharding_key
+    if message.producer_id is not None or message.producer_seq is not None:
+        if message.producer_id is None or message.producer_seq is None:
+            raise InvalidArgument("producer_id and producer_seq go together")
+        properties[names.PRODUCER_ID] = message.producer_id
+        properties[names.PRODUCER_SEQ] = str(message.producer_seq)
+    if message.properties:
+        for name in message.properties:
+            if name in names.RESERVED:
+                raise InvalidArgument(f"the property name {name} is reserved")
+        properties.update(message.properties)
+    try:
+        data = names.encode_properties(properties)
+    except MalformedBatch as error:
+        raise InvalidArgument(str(error)) from error
+    if len(data) > settings.properties_bytes_max:
+        raise MessageTooLarge(
+            f"the properties are longer than {settings.properties_bytes_max} bytes"
+        )
+    return data
+
+
+def _checked_tag(tag: str) -> str:
+    # `||` separates the tags of a subscription, and blanks around them do not count.
+    if not tag or "|" in tag or tag != tag.strip() or tag == "*":
+        raise InvalidArgument(
+            "a tag must not be empty, '*', hold '|', or start or end with a blank"
+        )
+    return tag
+
+
+def _joined_keys(keys: tuple[str, ...]) -> str:
+    joined = " ".join(keys)
+    # Whoever reads them splits at blanks; what comes back must be what was sent.
+    if tuple(joined.split()) != keys:
+        raise InvalidArgument("a key must not be empty or hold a blank")
+    return joined

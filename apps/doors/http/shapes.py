@@ -1,0 +1,247 @@
+"""The JSON documents of the data plane, field by field. Knows types and limits, no behaviour."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from apps.engine import limits
+from apps.engine.errors import BatchTooLarge
+from apps.engine.types import AckMode, PullStatus, Settled
+
+# A receive of the largest size can be settled handle by handle in one request.
+HANDLES_MAX = limits.FETCH_MESSAGES_MAX
+TOPICS_MAX = 64
+COMMITS_MAX = limits.QUEUE_COUNT_MAX
+REASON_CHARACTERS_MAX = 1024
+# These are hashed character by character, while the event loop waits.
+TAG_CHARACTERS_MAX = 1024
+SHARDING_KEY_CHARACTERS_MAX = 1024
+FILTER_CHARACTERS_MAX = 4096
+# JSON is built message by message, and the event loop waits; larger fetches are binary.
+JSON_FETCH_MESSAGES_MAX = 1000
+
+Long = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+OffsetText = Annotated[str, Meta(pattern="^[0-9]{1,19}$", description="A 64-bit number")]
+Wait = Annotated[int, Meta(ge=0, le=limits.WAIT_MS_MAX)]
+Invisible = Annotated[int, Meta(ge=limits.INVISIBLE_MS_MIN, le=limits.INVISIBLE_MS_MAX)]
+ClientId = Annotated[str, Meta(max_length=limits.CLIENT_ID_CHARACTERS_MAX)]
+Handles = Annotated[list[str], Meta(min_length=1, max_length=HANDLES_MAX)]
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A document that comes in: an unknown field is a mistake to be told, not to be ignored."""
+
+
+class MessageBudget:
+    """How many messages the decoding under way may still make.
+
+    A list's length is only checked when all of it is there, and 16 MiB of `{},{},` would be a
+    gigabyte of messages by then. Decoding never yields to the event loop, so one budget is enough.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        """Begin with nothing; `renew` before each decoding."""
+        self.left = 0
+
+    def renew(self) -> None:
+        """Allow the messages of one request."""
+        self.left = limits.BATCH_MESSAGES_MAX
+
+
+budget = MessageBudget()
+
+
+class OutgoingMessage(Request, frozen=True, gc=False):
+    """A message to send; `body` or `body_base64`, and at most one of `sharding_key` and `queue`."""
+
+    body: str | None = None
+    body_base64: str | None = None
+    tag: Annotated[str, Meta(max_length=TAG_CHARACTERS_MAX)] | None = None
+    keys: tuple[str, ...] = ()
+    properties: dict[str, str] = {}
+    sharding_key: Annotated[str, Meta(max_length=SHARDING_KEY_CHARACTERS_MAX)] | None = None
+    queue: int | None = None
+    delay_level: int | None = None
+    deliver_at: int | str | None = None
+    delay_ms: int | None = None
+    producer_id: str | None = None
+    producer_seq: Long | None = None
+
+    def __post_init__(self) -> None:
+        """Raise BatchTooLarge when the request has more messages than it may."""
+        budget.left -= 1
+        if budget.left < 0:
+            raise BatchTooLarge(f"more than {limits.BATCH_MESSAGES_MAX} messages in a request")
+
+
+class SendRequest(Request, frozen=True, gc=False):
+    """Messages to send; how many there may be is checked while they are decoded."""
+
+    messages: Annotated[
+        list[OutgoingMessage], Meta(min_length=1, max_length=limits.BATCH_MESSAGES_MAX)
+    ]
+    ack: AckMode | None = None
+
+
+class Problem(Struct, frozen=True, gc=False):
+    """An RFC 9457 problem document."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    retriable: bool
+    request_id: str
+    errors: list[dict[str, str]]
+
+
+class SendResult(Struct, frozen=True, gc=False):
+    """Where one message was stored (201), or why it was not: its own status and `problem`."""
+
+    index: int
+    status: int
+    message_id: str | UnsetType = UNSET
+    queue: int | UnsetType = UNSET
+    offset: str | UnsetType = UNSET
+    store_time: str | UnsetType = UNSET
+    recall_handle: str | UnsetType | None = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class SendAnswer(Struct, frozen=True, gc=False):
+    """One result a message, in the request's order."""
+
+    results: list[SendResult]
+
+
+class BatchAnswer(Struct, frozen=True, gc=False):
+    """Where a binary batch was stored: `count` messages from queue offset `offset` on."""
+
+    queue: int
+    offset: str
+    count: int
+    store_time: str
+
+
+class IncomingMessage(Struct, frozen=True, gc=False):
+    """A message in an answer; the body as text where it is UTF-8, else in base64."""
+
+    message_id: str
+    topic: str
+    queue: int
+    offset: str
+    tag: str | None
+    keys: list[str]
+    properties: dict[str, str]
+    sharding_key: str | None
+    born_time: str | None
+    store_time: str
+    reconsume_times: int
+    body: str | UnsetType = UNSET
+    body_base64: str | UnsetType = UNSET
+    origin_topic: str | UnsetType = UNSET
+    origin_message_id: str | UnsetType = UNSET
+    receipt_handle: str | UnsetType = UNSET
+    delivery_attempt: int | UnsetType = UNSET
+    invisible_until: str | UnsetType = UNSET
+
+
+class PullAnswer(Struct, frozen=True, gc=False):
+    """What a pull found; read on at `next_offset`, whatever the status."""
+
+    status: PullStatus
+    messages: list[IncomingMessage]
+    next_offset: str
+    min_offset: str
+    max_offset: str
+
+
+class ReceiveBody(Request, frozen=True, gc=False):
+    """What to hand out to a member of a group; `topic` or `topics`."""
+
+    topic: str | None = None
+    topics: Annotated[list[str], Meta(min_length=1, max_length=TOPICS_MAX)] | None = None
+    max: Annotated[int, Meta(ge=1, le=limits.FETCH_MESSAGES_MAX)] = 32
+    wait_ms: Wait = 0
+    invisible_ms: Invisible = 60_000
+    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = "*"
+    filter_type: Literal["TAG", "SQL92"] = "TAG"
+    client_id: ClientId = ""
+    ordered: bool = False
+
+
+class ReceiveAnswer(Struct, frozen=True, gc=False):
+    """Messages handed out, each with its handle; queues held back by an ordered lease."""
+
+    messages: list[IncomingMessage]
+    blocked_by_lock: list[int]
+
+
+class AckRequest(Request, frozen=True, gc=False):
+    """Handles to settle for good; a handle may name a run, `token:first-last`."""
+
+    receipt_handles: Handles
+
+
+class NackRequest(Request, frozen=True, gc=False):
+    """Handles of messages to give back, visible again after `delay_ms`."""
+
+    receipt_handles: Handles
+    delay_ms: Annotated[int, Meta(ge=0, le=limits.INVISIBLE_MS_MAX)] = 0
+    reason: Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)] = ""
+
+
+class ExtendRequest(Request, frozen=True, gc=False):
+    """Handles of messages to hide for `invisible_ms` from here on."""
+
+    receipt_handles: Handles
+    invisible_ms: Invisible = 60_000
+
+
+class SettleItem(Struct, frozen=True, gc=False):
+    """What became of one handle; `receipt_handle` is the one to use from here on."""
+
+    index: int
+    status: Settled
+    receipt_handle: str | UnsetType = UNSET
+    problem: Problem | UnsetType = UNSET
+
+
+class SettleAnswer(Struct, frozen=True, gc=False):
+    """One result a handle, in the request's order."""
+
+    results: list[SettleItem]
+
+
+class CommitItem(Request, frozen=True, gc=False):
+    """Every message of the queue below `offset` is done for the group."""
+
+    topic: str
+    queue: Annotated[int, Meta(ge=0)]
+    offset: OffsetText | Long
+    epoch: int | None = None
+
+
+class CommitRequest(Request, frozen=True, gc=False):
+    """Progress of a group, all of it or nothing."""
+
+    offsets: Annotated[list[CommitItem], Meta(min_length=1, max_length=COMMITS_MAX)]
+    client_id: ClientId = ""
+
+
+class Health(Struct, frozen=True, gc=False):
+    """What a probe is told."""
+
+    status: Literal["alive", "ready"]
+
+
+send_decoder = msgspec.json.Decoder(SendRequest)
+receive_decoder = msgspec.json.Decoder(ReceiveBody)
+ack_decoder = msgspec.json.Decoder(AckRequest)
+nack_decoder = msgspec.json.Decoder(NackRequest)
+extend_decoder = msgspec.json.Decoder(ExtendRequest)
+commit_decoder = msgspec.json.Decoder(CommitRequest)

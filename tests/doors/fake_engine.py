@@ -1,0 +1,448 @@
+"""An engine of lists and dictionaries for the tests of a door: small, and obviously right."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from apps.engine.api import EngineAPI
+from apps.engine.codec.batch import stamp, starts_of
+from apps.engine.codec.check import check_batch
+from apps.engine.codec.ids import host_bytes
+from apps.engine.codec.properties import TAGS
+from apps.engine.codec.record import decode_record
+from apps.engine.codec.tags import filter_hashes, java_hash
+from apps.engine.config import EngineConfig
+from apps.engine.errors import NotPermitted, OffsetOutOfRange, UnknownQueue, UnknownTopic
+from apps.engine.types import (
+    PERM_WRITE,
+    AckMode,
+    Appended,
+    CatalogSnapshot,
+    EngineStatus,
+    GroupProgress,
+    Lease,
+    MessageBlock,
+    OffsetCommit,
+    PullRequest,
+    PullResult,
+    PullStatus,
+    QueueRange,
+    ReceiveRequest,
+    ReceiveResult,
+    RecordBatch,
+    RecoveryReport,
+    Settled,
+    SettleResult,
+    TopicSpec,
+)
+
+Place = tuple[str, int]
+_HANDLE = re.compile(r"([0-9a-f]+)-fa4efa4e:([0-9]+)(?:-([0-9]+))?")
+
+
+class ManualClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_123) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+@dataclass(slots=True)
+class Handed:
+    """Messages of one lease that are not settled yet."""
+
+    group: str
+    place: Place
+    attempt: int
+    due_ms: int
+    offsets: set[int]
+    settled: set[int] = field(default_factory=set)
+
+
+class FakeEngine:
+    """EngineAPI without files."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._config = EngineConfig()
+        self.catalog = CatalogSnapshot()
+        self._queues: dict[Place, list[bytes]] = {}
+        self._end = 0
+        self._leases: dict[str, Handed] = {}
+        self._settled: dict[tuple[str, Place], set[int]] = {}
+        self._attempts: dict[tuple[str, Place, int], int] = {}
+        self._not_before: dict[tuple[str, Place, int], int] = {}
+        self._arrived = asyncio.Event()
+        self._parked = 0
+
+    def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
+        self.catalog = snapshot
+
+    def _topic(self, name: str, queue: int = 0) -> TopicSpec:
+        topic = self.catalog.topics.get(name)
+        if topic is None:
+            raise UnknownTopic(f"there is no topic {name}")
+        if not 0 <= queue < topic.queue_count:
+            raise UnknownQueue(f"there is no queue {queue}")
+        return topic
+
+    async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
+        for batch in batches:
+            if not self._topic(batch.topic, batch.queue).perm & PERM_WRITE:
+                raise NotPermitted("read only")
+            # Checked even where the caller vouches for it: the door's own records must pass.
+            hashes = check_batch(
+                batch.payload,
+                batch.sizes,
+                topic=batch.topic,
+                queue=batch.queue,
+                body_bytes_max=self._config.body_bytes_max,
+                properties_bytes_max=self._config.properties_bytes_max,
+            )
+            assert batch.tag_hashes is None or batch.tag_hashes.tolist() == hashes.tolist()
+        return [self._store(batch) for batch in batches]
+
+    def _store(self, batch: RecordBatch) -> Appended:
+        queue = self._queues.setdefault((batch.topic, batch.queue), [])
+        appended = Appended(
+            topic=batch.topic,
+            queue=batch.queue,
+            queue_offset=len(queue),
+            count=len(batch.sizes),
+            log_offset=self._end,
+            store_time_ms=self._clock.wall_ms(),
+        )
+        starts = starts_of(batch.sizes)
+        stamp(
+            batch.payload,
+            starts,
+            queue_offset=len(queue),
+            log_offset=self._end,
+            store_time_ms=self._clock.wall_ms(),
+            store_host=host_bytes("127.0.0.1", 8000),
+        )
+        for start, size in zip(starts.tolist(), batch.sizes.tolist(), strict=True):
+            queue.append(bytes(batch.payload[start : start + size]))
+        self._end += len(batch.payload)
+        self._arrived.set()
+        self._arrived = asyncio.Event()
+        return appended
+
+    async def pull(self, request: PullRequest) -> PullResult:
+        self._topic(request.topic, request.queue)
+        while True:
+            result = self._pull_once(request)
+            if result.status is not PullStatus.NO_NEW_MSG or not await self._wait(request.wait_ms):
+                return result
+
+    def _pull_once(self, request: PullRequest) -> PullResult:
+        queue = self._queues.get((request.topic, request.queue), [])
+        found: list[bytes] = []
+        if request.queue_offset > len(queue):
+            status, next_offset = PullStatus.OFFSET_ILLEGAL, len(queue)
+        elif request.queue_offset == len(queue):
+            status, next_offset = PullStatus.NO_NEW_MSG, len(queue)
+        else:
+            next_offset = request.queue_offset
+            while next_offset < len(queue) and len(found) < request.messages_max:
+                record = queue[next_offset]
+                if _matches(record, request.filter):
+                    if found and sum(map(len, found)) + len(record) > request.bytes_max:
+                        break
+                    found.append(record)
+                next_offset += 1
+            status = PullStatus.FOUND if found else PullStatus.NO_MATCHED_MSG
+        return PullResult(
+            status=status,
+            block=_block(request.topic, request.queue, found),
+            next_offset=next_offset,
+            min_offset=0,
+            max_offset=len(queue),
+        )
+
+    async def _wait(self, wait_ms: int) -> bool:
+        if not wait_ms:
+            return False
+        self._parked += 1
+        try:
+            await asyncio.wait_for(self._arrived.wait(), wait_ms / 1000)
+        except TimeoutError:
+            return False
+        finally:
+            self._parked -= 1
+        return True
+
+    async def receive(self, request: ReceiveRequest) -> ReceiveResult:
+        for topic in request.topics:
+            self._topic(topic)
+        while True:
+            result = self._receive_once(request)
+            if result.leases or not await self._wait(request.wait_ms):
+                return result
+
+    def _receive_once(self, request: ReceiveRequest) -> ReceiveResult:
+        leases: list[Lease] = []
+        blocked: list[Place] = []
+        left = request.messages_max
+        for topic in request.topics:
+            for number in range(self._topic(topic).queue_count):
+                place = (topic, number)
+                if request.ordered and self._out(request.group, place):
+                    blocked.append(place)
+                    continue
+                for attempt, offsets in self._ready(request, place, left).items():
+                    left -= len(offsets)
+                    leases.append(self._hand_out(request, place, attempt, offsets))
+        return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked))
+
+    def _out(self, group: str, place: Place) -> set[int]:
+        now_ms = self._clock.monotonic_ms()
+        return {
+            offset
+            for lease in self._leases.values()
+            if (lease.group, lease.place) == (group, place) and lease.due_ms > now_ms
+            for offset in lease.offsets
+        }
+
+    def _ready(self, request: ReceiveRequest, place: Place, left: int) -> dict[int, list[int]]:
+        group = request.group
+        settled = self._settled.setdefault((group, place), set())
+        out = self._out(group, place)
+        ready: dict[int, list[int]] = {}
+        for offset, record in enumerate(self._queues.get(place, [])):
+            key = (group, place, offset)
+            if left <= 0 or offset in settled or offset in out:
+                continue
+            if self._not_before.get(key, 0) > self._clock.wall_ms():
+                continue
+            if not _matches(record, request.filter):
+                settled.add(offset)
+                continue
+            left -= 1
+            ready.setdefault(self._attempts.get(key, 0) + 1, []).append(offset)
+        return ready
+
+    def _hand_out(
+        self, request: ReceiveRequest, place: Place, attempt: int, offsets: list[int]
+    ) -> Lease:
+        for offset in offsets:
+            self._attempts[request.group, place, offset] = attempt
+        due_ms = self._clock.wall_ms() + request.invisible_ms
+        token = self._lease(Handed(request.group, place, attempt, due_ms, set(offsets)))
+        queue = self._queues[place]
+        return Lease(
+            token=token,
+            attempt=attempt,
+            invisible_until_ms=due_ms,
+            block=_block(*place, [queue[offset] for offset in offsets]),
+        )
+
+    def _lease(self, lease: Handed) -> str:
+        token = f"{len(self._leases):x}-fa4efa4e"
+        self._leases[token] = lease
+        return token
+
+    def _claim(self, group: str, handle: str) -> tuple[Settled, Handed | None, set[int]]:
+        parts = _HANDLE.fullmatch(handle)
+        lease = self._leases.get(handle.partition(":")[0])
+        if parts is None or lease is None or lease.group != group:
+            return Settled.INVALID, None, set()
+        named = set(range(int(parts[2]), int(parts[3] or parts[2]) + 1))
+        if named <= lease.settled:
+            return Settled.OK, None, set()
+        if not named & lease.offsets or lease.due_ms <= self._clock.monotonic_ms():
+            return Settled.EXPIRED, None, set()
+        return Settled.OK, lease, named & lease.offsets
+
+    async def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
+        results = []
+        for handle in handles:
+            outcome, lease, offsets = self._claim(group, handle)
+            if lease is not None:
+                lease.offsets -= offsets
+                lease.settled |= offsets
+                self._settled[group, lease.place] |= offsets
+            results.append(SettleResult(outcome=outcome))
+        return results
+
+    async def nack(
+        self, group: str, handles: Sequence[str], *, delay_ms: int = 0, reason: str = ""
+    ) -> list[SettleResult]:
+        results = []
+        for handle in handles:
+            outcome, lease, offsets = self._claim(group, handle)
+            if lease is not None:
+                lease.offsets -= offsets
+                for offset in offsets:
+                    visible_ms = self._clock.wall_ms() + delay_ms
+                    self._not_before[group, lease.place, offset] = visible_ms
+            results.append(SettleResult(outcome=outcome))
+        return results
+
+    async def extend(
+        self, group: str, handles: Sequence[str], *, invisible_ms: int
+    ) -> list[SettleResult]:
+        results = []
+        for handle in handles:
+            outcome, lease, offsets = self._claim(group, handle)
+            text = ""
+            if lease is not None:
+                lease.offsets -= offsets
+                due_ms = self._clock.wall_ms() + invisible_ms
+                token = self._lease(Handed(group, lease.place, lease.attempt, due_ms, offsets))
+                text = f"{token}:{handle.partition(':')[2]}"
+            results.append(SettleResult(outcome=outcome, handle=text))
+        return results
+
+    async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
+        for commit in commits:
+            self._topic(commit.topic, commit.queue)
+            if commit.queue_offset > len(self._queues.get((commit.topic, commit.queue), [])):
+                raise OffsetOutOfRange(f"{commit.queue_offset} is beyond the queue")
+        for commit in commits:
+            settled = set(range(commit.queue_offset))
+            self._settled[group, (commit.topic, commit.queue)] = settled
+
+    def queue_ranges(self, topic: str) -> list[QueueRange]:
+        return [
+            QueueRange(
+                topic=topic,
+                queue=queue,
+                min_offset=0,
+                max_offset=len(self._queues.get((topic, queue), [])),
+            )
+            for queue in range(self._topic(topic).queue_count)
+        ]
+
+    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
+        found = []
+        for (name, place), settled in sorted(self._settled.items()):
+            if group in (None, name):
+                end = len(self._queues.get(place, []))
+                out = self._out(name, place)
+                committed = next(o for o in range(end + 1) if o == end or o not in settled)
+                found.append(
+                    GroupProgress(
+                        group=name,
+                        topic=place[0],
+                        queue=place[1],
+                        committed=committed,
+                        delivered=max(settled | out, default=-1) + 1,
+                        in_flight=len(out),
+                        max_offset=end,
+                    )
+                )
+        return found
+
+    def status(self) -> EngineStatus:
+        recovery = RecoveryReport(
+            epoch=1,
+            clean=True,
+            scanned_bytes=0,
+            scanned_records=0,
+            cut_bytes=0,
+            cut_reason="",
+            log_end=0,
+        )
+        return EngineStatus(
+            store_id="fa4e" * 8,
+            epoch=1,
+            log_start=0,
+            written_offset=self._end,
+            synced_offset=self._end,
+            appended_messages=sum(map(len, self._queues.values())),
+            appended_bytes=self._end,
+            delivered_messages=len(self._attempts),
+            settled_messages=sum(map(len, self._settled.values())),
+            parked=self._parked,
+            leases=len(self._leases),
+            syncs=0,
+            free_bytes=10**12,
+            recovery=recovery,
+        )
+
+
+def _matches(record: bytes, expression: str) -> bool:
+    hashes = filter_hashes(expression)
+    tag = decode_record(record, 0).properties.get(TAGS)
+    return hashes is None or (0 if tag is None else java_hash(tag)) in hashes
+
+
+def _block(topic: str, queue: int, records: list[bytes]) -> MessageBlock:
+    sizes = np.array([len(record) for record in records], dtype=np.int32)
+    return MessageBlock(topic=topic, queue=queue, payload=b"".join(records), sizes=sizes)
+
+
+class Recorder:
+    """An engine that keeps what it was asked to do, and can be told to fail."""
+
+    def __init__(self, engine: EngineAPI) -> None:
+        self._engine = engine
+        self.calls: list[str] = []
+        self.appends: list[tuple[list[RecordBatch], AckMode]] = []
+        self.failure: Exception | None = None
+        self.failure_count = 0
+
+    @property
+    def catalog(self) -> CatalogSnapshot:
+        return self._engine.catalog
+
+    def _asked(self, verb: str) -> None:
+        self.calls.append(verb)
+        if self.failure is not None:
+            self.failure_count += 1
+            raise self.failure
+
+    def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
+        self._engine.publish_catalog(snapshot)
+
+    async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
+        self._asked("append")
+        self.appends.append((list(batches), ack))
+        return await self._engine.append(batches, ack=ack)
+
+    async def pull(self, request: PullRequest) -> PullResult:
+        self._asked("pull")
+        return await self._engine.pull(request)
+
+    async def receive(self, request: ReceiveRequest) -> ReceiveResult:
+        self._asked("receive")
+        return await self._engine.receive(request)
+
+    async def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
+        self._asked("ack")
+        return await self._engine.ack(group, handles)
+
+    async def nack(
+        self, group: str, handles: Sequence[str], *, delay_ms: int = 0, reason: str = ""
+    ) -> list[SettleResult]:
+        self._asked("nack")
+        return await self._engine.nack(group, handles, delay_ms=delay_ms, reason=reason)
+
+    async def extend(
+        self, group: str, handles: Sequence[str], *, invisible_ms: int
+    ) -> list[SettleResult]:
+        self._asked("extend")
+        return await self._engine.extend(group, handles, invisible_ms=invisible_ms)
+
+    async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
+        self._asked("commit_offsets")
+        await self._engine.commit_offsets(group, commits)
+
+    def queue_ranges(self, topic: str) -> list[QueueRange]:
+        return self._engine.queue_ranges(topic)
+
+    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
+        return self._engine.group_progress(group)
+
+    def status(self) -> EngineStatus:
+        return self._engine.status()
