@@ -83,6 +83,9 @@ class LocalEngine:
         self._holds = Holds(parked_max=config.parked_max)
         self._outbox: list[tuple[list[CheckedBatch], asyncio.Future[tuple[list[Appended], int]]]]
         self._outbox = []
+        # The last batch may overshoot; a frame must fit a segment whatever its size.
+        room = (config.segment_bytes - config.batch_bytes_max) // 2
+        self._shared_frame_bytes = min(_SHARED_FRAME_BYTES, room)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._syncs = 0
@@ -203,7 +206,7 @@ class LocalEngine:
         outbox, self._outbox = self._outbox, []
         while outbox:
             size_bytes, count = 0, 0
-            while count < len(outbox) and (not count or size_bytes < _SHARED_FRAME_BYTES):
+            while count < len(outbox) and (not count or size_bytes < self._shared_frame_bytes):
                 size_bytes += _payload_bytes(outbox[count][0])
                 count += 1
             shared, outbox = outbox[:count], outbox[count:]

@@ -3,7 +3,7 @@
 Knows topics, queues and the log; not who waits for the result, nor for the disk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ _NO_TAGS = np.zeros(1, dtype=np.int64)
 class CheckedBatch:
     """A batch that may be written: its records are proved and its tags known."""
 
-    __slots__ = ("payload", "queue", "sizes", "starts", "tag_hashes", "topic")
+    __slots__ = ("payload", "queue", "sizes", "tag_hashes", "topic")
 
     def __init__(self, batch: RecordBatch, tag_hashes: NDArray[np.int64]) -> None:
         """Keep what the write needs."""
@@ -33,8 +33,50 @@ class CheckedBatch:
         self.queue = batch.queue
         self.payload = batch.payload
         self.sizes = batch.sizes
-        self.starts = starts_of(batch.sizes)
         self.tag_hashes = tag_hashes
+
+
+class _Share:
+    """The batches of one queue in one frame, as one run of records."""
+
+    __slots__ = ("batches", "hashes", "queue", "run")
+
+    def __init__(self, queue: ConsumeQueue, batches: list[CheckedBatch]) -> None:
+        """Join the batches: many small sends then cost array operations once, not once each."""
+        self.queue = queue
+        self.batches = batches
+        if len(batches) == 1:
+            payload, sizes = batches[0].payload, batches[0].sizes
+            self.hashes = batches[0].tag_hashes
+        else:
+            payload = bytearray().join([batch.payload for batch in batches])
+            sizes = np.concatenate([batch.sizes for batch in batches])
+            self.hashes = np.concatenate([batch.tag_hashes for batch in batches])
+        self.run = RecordRun(
+            payload=payload, sizes=sizes, starts=starts_of(sizes), queue_offset=queue.end
+        )
+
+    def index(self, log_offset: int, frame_end: int, queues: QueueSet) -> None:
+        """Give the records their entries."""
+        run = self.run
+        self.queue.append(queue_entries(run.starts, run.sizes, self.hashes, log_offset=log_offset))
+        queues.added(self.queue, frame_end=frame_end)
+
+    def places(self, log_offset: int, store_time_ms: int) -> Iterator[Appended]:
+        """Yield where each batch went."""
+        queue_offset = self.run.queue_offset
+        for batch in self.batches:
+            count = len(batch.sizes)
+            yield Appended(
+                topic=batch.topic,
+                queue=batch.queue,
+                queue_offset=queue_offset,
+                count=count,
+                log_offset=log_offset,
+                store_time_ms=store_time_ms,
+            )
+            queue_offset += count
+            log_offset += len(batch.payload)
 
 
 class Appender:
@@ -87,45 +129,21 @@ class Appender:
         An internal frame may use the room that is kept free for acknowledgements.
         Raises StoreFull, with nothing changed, or WriteFailed.
         """
-        taken: dict[ConsumeQueue, int] = {}
-        runs, queues = [], []
+        grouped: dict[tuple[str, int], list[CheckedBatch]] = {}
         for batch in batches:
-            queue = self._queues.queue(batch.topic, batch.queue)
-            queue_offset = taken.get(queue, queue.end)
-            taken[queue] = queue_offset + len(batch.sizes)
-            queues.append(queue)
-            runs.append(
-                RecordRun(
-                    payload=batch.payload,
-                    sizes=batch.sizes,
-                    starts=batch.starts,
-                    queue_offset=queue_offset,
-                )
+            grouped.setdefault((batch.topic, batch.queue), []).append(batch)
+        shares = [_Share(self._queues.queue(*key), group) for key, group in grouped.items()]
+        frame = self._log.append([share.run for share in shares], is_internal=is_internal)
+        places: dict[CheckedBatch, Appended] = {}
+        for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
+            share.index(log_offset, frame.end, self._queues)
+            places.update(
+                zip(share.batches, share.places(log_offset, frame.store_time_ms), strict=True)
             )
-        frame = self._log.append(runs, is_internal=is_internal)
-        appended = []
-        for batch, run, queue, log_offset in zip(
-            batches, runs, queues, frame.run_log_offsets, strict=True
-        ):
-            queue.append(
-                queue_entries(batch.starts, batch.sizes, batch.tag_hashes, log_offset=log_offset)
-            )
-            appended.append(
-                Appended(
-                    topic=batch.topic,
-                    queue=batch.queue,
-                    queue_offset=run.queue_offset,
-                    count=len(batch.sizes),
-                    log_offset=log_offset,
-                    store_time_ms=frame.store_time_ms,
-                )
-            )
-        for queue in taken:
-            self._queues.added(queue, frame_end=frame.end)
         if not is_internal:
             self.byte_count += sum(len(batch.payload) for batch in batches)
             self.message_count += sum(len(batch.sizes) for batch in batches)
-        return appended, frame.end
+        return [places[batch] for batch in batches], frame.end
 
 
 def internal_batch(topic: str, record: bytes) -> CheckedBatch:

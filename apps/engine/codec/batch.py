@@ -13,12 +13,16 @@ from apps.engine.codec import layout
 from apps.engine.codec.windows import window
 
 _FEW = 8
+_FIRST = np.zeros(1, dtype=np.int64)
+_FIRST.flags.writeable = False
 _OFFSETS = struct.Struct(">qq")
 _STORE = struct.Struct(">q8s")
 
 
 def starts_of(sizes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return where each record starts in a payload: int64[n], the first 0."""
+    """Return where each record starts in a payload: int64[n], the first 0. Not to be changed."""
+    if len(sizes) == 1:
+        return _FIRST
     starts = np.zeros(len(sizes), dtype=np.int64)
     np.cumsum(sizes[:-1], out=starts[1:])
     return starts

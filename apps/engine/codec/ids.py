@@ -5,6 +5,8 @@ import os
 import secrets
 import struct
 
+_MONTH_MS = 31 * 86_400_000
+
 
 class MessageIds:
     """Make RocketMQ client ids: IPv4, pid, client hash, ms of the month, counter; 32 hex digits."""
@@ -23,8 +25,8 @@ class MessageIds:
             packed = struct.pack(">4sH4s", self._host, self._pid & 0xFFFF, secrets.token_bytes(4))
             self._prefix = packed.hex().upper()
         # 31 days, the longest month, of milliseconds fit 32 bits; the wrap is the month's change.
-        since = wall_ms % (31 * 86_400_000)
-        return f"{self._prefix}{since:08X}{next(self._counter) & 0xFFFF:04X}"
+        since_ms = wall_ms % _MONTH_MS
+        return f"{self._prefix}{since_ms:08X}{next(self._counter) & 0xFFFF:04X}"
 
 
 def offset_id(store_host: bytes, log_offset: int) -> str:

@@ -1,6 +1,6 @@
 """Message properties: mapping to bytes and back. `name 0x01 value 0x02`, as in RocketMQ."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from apps.engine.errors import MalformedBatch
 
@@ -34,14 +34,21 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
     Raises MalformedBatch when a name is empty or a name or value holds 0x01 or 0x02.
     """
-    parts = []
+    items: Iterable[tuple[str, str]] = properties.items()
     if TAGS in properties:
-        parts.append(f"TAGS\x01{properties[TAGS]}\x02")
-    parts.extend(f"{name}\x01{value}\x02" for name, value in properties.items() if name != TAGS)
-    text = "".join(parts)
-    if text.count("\x01") != len(parts) or text.count("\x02") != len(parts) or "" in properties:
-        raise MalformedBatch("a property name or value is empty or holds 0x01 or 0x02")
-    return text.encode("utf-8", "surrogatepass")
+        items = sorted(items, key=_tags_first)
+    text = "\x02".join(["\x01".join(item) for item in items])
+    count = len(properties)
+    if text.count("\x01") != count or text.count("\x02") != max(count - 1, 0) or "" in properties:
+        raise MalformedBatch("a property name is empty, or a name or value holds 0x01 or 0x02")
+    try:
+        return (text + "\x02").encode() if count else b""
+    except UnicodeEncodeError as error:
+        raise MalformedBatch("a property is not Unicode text") from error
+
+
+def _tags_first(item: tuple[str, str]) -> bool:
+    return item[0] != TAGS
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
