@@ -96,7 +96,12 @@ class ConsumeQueue:
             start = part_stop
         if start < stop:
             parts.append(self._tail[: stop - self.flushed])
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if len(parts) == 1:
+            return parts[0]
+        # Joining arrays would give them the byte order of the machine.
+        found = np.empty(sum(map(len, parts)), dtype=QUEUE_ENTRY)
+        np.concatenate(parts, out=found)
+        return found
 
     def flush(self) -> list[str]:
         """Write what is in memory to the files and return the paths written to.

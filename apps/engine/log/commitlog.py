@@ -113,6 +113,7 @@ class CommitLog:
         self._free_read_ms: int | None = None
         self._ticket: SyncTicket | None = None
         self._failure: Damaged | None = None
+        self._ahead_of = 0
 
     @classmethod
     def open(
@@ -218,14 +219,17 @@ class CommitLog:
 
     @property
     def wants_segment(self) -> bool:
-        """Say whether the last segment is half full, so that `create_ahead` should run."""
-        return self._segments.end - self.written_offset < self._segments.segment_bytes // 2
+        """Say whether the last segment is half full and `create_ahead` was not called for it."""
+        end = self._segments.end
+        left = end - self.written_offset
+        return left < self._segments.segment_bytes // 2 and end != self._ahead_of
 
     def create_ahead(self) -> None:
         """Make the next segment before an append must wait for it; for a thread.
 
         Does nothing where the room for it is in the reserve. Raises WriteFailed or SyncFailed.
         """
+        self._ahead_of = self._segments.end
         if self._disk.free_bytes() - self._segments.segment_bytes < self._reserve_bytes:
             return
         try:

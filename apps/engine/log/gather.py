@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from apps.engine.files.segments import Segments
 
 # Copying so much out of the page cache costs no more than another system call.
-_GAP_BYTES_MAX = 8 * 1024
+_GAP_BYTES_MAX = 16 * 1024
 # Bounds the memory a read takes beyond what it returns.
 _SPAN_BYTES_MAX = 1 << 20
 

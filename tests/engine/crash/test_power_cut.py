@@ -144,8 +144,6 @@ def survive(
     kept = bodies_of(log)
     if log.recovery.cut_bytes:
         history.seen["torn tail"] += 1
-    if any(name.endswith(".new") for name in image.names("checkpoint")):
-        history.seen["unfinished file"] += 1
 
     # Readers may have seen what was recovered, so it must not be taken back by a second cut.
     again = image.crash_image(rng, CrashMode.NOTHING)

@@ -54,7 +54,7 @@ class DiskContract:
 
         found = file.read_into(1, memoryview(target))
 
-        assert (found, target) == (2, b"bc....")
+        assert (found, bytes(target)) == (2, b"bc....")
         assert file.read_into(3, memoryview(target)) == 0
         file.close()
 
@@ -65,7 +65,7 @@ class DiskContract:
 
         found = file.read_into(0, memoryview(target), wait=False)
 
-        assert (found, target) == (3, b"abc")
+        assert (found, bytes(target)) == (3, b"abc")
         file.close()
 
     def test_an_allocated_file_is_zeros_and_keeps_what_it_had(self, disk: Disk) -> None:

@@ -1,0 +1,1 @@
+"""Pages and live sockets for operators. Reads what the feed built; decides nothing."""

@@ -1,0 +1,1 @@
+"""An order system that plays through the SDK, so that there is something to see."""

@@ -1,0 +1,104 @@
+"""Reads the engine once a second for all viewers together. Knows no viewer, socket or page."""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from apps.console import snapshot as pictures
+from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
+from apps.console.rates import RateWindow
+from apps.console.snapshot import Snapshot
+from apps.engine.api import EngineAPI
+from apps.engine.clock import Clock
+
+INTERVAL_MS = 1_000
+# The feed shares the engine's loop. With so many queues that a reading takes long, readings come
+# less often: they take one fiftieth of the loop's time, and pages do not go stale meanwhile.
+REST_PER_READING = 50
+INTERVAL_MS_MAX = 4_000
+
+assert INTERVAL_MS < INTERVAL_MS_MAX < STALE_AFTER_MS
+
+HISTORY_POINTS_MAX = 300
+
+logger = logging.getLogger(__name__)
+
+
+class Feed:
+    """Turns readings into pictures and keeps the last five minutes of the totals."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._rates = RateWindow()
+        self._history: deque[Point] = deque(maxlen=HISTORY_POINTS_MAX)
+        self._version = 0
+
+    def sample(self, engine: EngineAPI) -> Posted:
+        """Read the engine and return the picture; raise what the engine raises."""
+        taken_ms = self._clock.monotonic_ms()
+        reading = pictures.read(engine)
+        self._rates.add(taken_ms, pictures.counters(reading))
+        self._version += 1
+        snapshot = pictures.build(
+            reading, self._rates, version=self._version, sampled_at_ms=self._clock.wall_ms()
+        )
+        self._history.append(point_of(snapshot))
+        return Posted(
+            snapshot=snapshot,
+            history=tuple(self._history),
+            clock=self._clock,
+            taken_monotonic_ms=taken_ms,
+        )
+
+
+def point_of(snapshot: Snapshot) -> Point:
+    """Return what the charts draw of a picture."""
+    totals = snapshot["totals"]
+    return (
+        snapshot["sampled_at_ms"],
+        totals["send_rate"],
+        totals["consume_rate"],
+        totals["lag"],
+    )
+
+
+def interval_after(reading_ms: int) -> int:
+    """Return the time from one reading to the next when one takes `reading_ms`."""
+    return min(max(INTERVAL_MS, reading_ms * REST_PER_READING), INTERVAL_MS_MAX)
+
+
+async def run(
+    engine: EngineAPI,
+    *,
+    clock: Clock,
+    sleep: Callable[[float], Awaitable[None]],
+    publish: Callable[[Snapshot], Awaitable[None]],
+    board: Board = board,
+) -> None:
+    """Sample and publish once a second until cancelled; then say that no engine is open.
+
+    A reading that takes long makes the next one come later.
+
+    A reading or a push that fails is logged once and tried again: viewers see their page go stale.
+    """
+    feed = Feed(clock=clock)
+    is_failing = False
+    try:
+        while True:
+            started_ms = clock.monotonic_ms()
+            interval_ms = INTERVAL_MS
+            try:
+                posted = feed.sample(engine)
+                board.put(posted)
+                interval_ms = interval_after(clock.monotonic_ms() - started_ms)
+                await publish(posted.snapshot)
+            except Exception:
+                if not is_failing:
+                    logger.exception("console feed failed; it goes on trying")
+                is_failing = True
+            else:
+                is_failing = False
+            spent_ms = clock.monotonic_ms() - started_ms
+            await sleep(max(0, interval_ms - spent_ms) / 1000)
+    finally:
+        board.clear()

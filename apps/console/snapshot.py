@@ -1,0 +1,252 @@
+"""One picture of the whole engine. Knows the engine's verbs and rates; no clock, socket or page.
+
+None is unknown everywhere, and never written as 0.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+from apps.console import levels
+from apps.console.rates import RateWindow
+from apps.engine.api import EngineAPI
+from apps.engine.errors import UnknownTopic
+from apps.engine.types import EngineStatus, GroupProgress, QueueRange, TopicSpec
+
+SENT = "sent"
+CONSUMED = "consumed"
+
+
+class QueueRow(TypedDict):
+    """What one queue holds; offsets from `min_offset` up to, not with, `max_offset`."""
+
+    queue: int
+    min_offset: int
+    max_offset: int
+    held: int
+    send_rate: float | None
+
+
+class TopicRow(TypedDict):
+    """One topic; `held` and `queues` are None when the engine does not know its queues."""
+
+    name: str
+    type: str
+    queue_count: int
+    held: int | None
+    send_rate: float | None
+    queues: list[QueueRow] | None
+
+
+class ProgressRow(TypedDict):
+    """How far a group is in one queue."""
+
+    id: str
+    topic: str
+    queue: int
+    committed: int
+    delivered: int
+    in_flight: int
+    max_offset: int
+    lag: int
+    consume_rate: float | None
+
+
+class GroupRow(TypedDict):
+    """One group over all its queues; rates in messages a second."""
+
+    name: str
+    topics: list[str]
+    delivered: int
+    committed: int
+    in_flight: int
+    lag: int
+    lag_level: str
+    lag_trend: str | None
+    consume_rate: float | None
+    queues: list[ProgressRow]
+
+
+class Totals(TypedDict):
+    """The figures of the strip at the top of the overview."""
+
+    send_rate: float | None
+    consume_rate: float | None
+    held: int | None
+    lag: int | None
+    lag_level: str
+    in_flight: int
+    parked: int
+    topic_count: int
+    queue_count: int
+    group_count: int
+
+
+class Snapshot(TypedDict):
+    """Everything of one moment. `version` grows by one a reading and starts anew with the feed."""
+
+    version: int
+    sampled_at: str
+    sampled_at_ms: int
+    store: dict[str, Any]  # The fields of EngineStatus, whose values are of several types.
+    totals: Totals
+    topics: list[TopicRow]
+    groups: list[GroupRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the engine said in one go, before any arithmetic."""
+
+    status: EngineStatus
+    topics: Sequence[tuple[TopicSpec, Sequence[QueueRange] | None]]
+    progress: Sequence[GroupProgress]
+
+
+def read(engine: EngineAPI) -> Reading:
+    """Ask the engine once for everything; call it on the engine's own loop."""
+    specs = sorted(engine.catalog.topics.values(), key=lambda spec: spec.name)
+    return Reading(
+        status=engine.status(),
+        topics=[(spec, _ranges(engine, spec.name)) for spec in specs],
+        progress=sorted(engine.group_progress(), key=lambda p: (p.group, p.topic, p.queue)),
+    )
+
+
+def counters(reading: Reading) -> Mapping[Hashable, int]:
+    """Return the numbers of a reading that only grow, by a key for each."""
+    found: dict[Hashable, int] = {}
+    for spec, ranges in reading.topics:
+        for held in ranges or ():
+            found[SENT, spec.name, held.queue] = held.max_offset
+    for progress in reading.progress:
+        found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
+    return found
+
+
+def build(reading: Reading, rates: RateWindow, *, version: int, sampled_at_ms: int) -> Snapshot:
+    """Put a reading and the rates it was added to into one picture."""
+    topics = [_topic_row(spec, ranges, rates) for spec, ranges in reading.topics]
+    groups = _group_rows(reading.progress, rates)
+    return {
+        "version": version,
+        "sampled_at": rfc3339(sampled_at_ms),
+        "sampled_at_ms": sampled_at_ms,
+        "store": _store(reading.status),
+        "totals": _totals(reading, topics, groups),
+        "topics": topics,
+        "groups": groups,
+    }
+
+
+def rfc3339(wall_ms: int) -> str:
+    """Return a moment in UTC to the millisecond."""
+    moment = datetime.fromtimestamp(wall_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _ranges(engine: EngineAPI, topic: str) -> list[QueueRange] | None:
+    try:
+        return engine.queue_ranges(topic)
+    except UnknownTopic:  # The catalog has it and the queues are not made yet.
+        return None
+
+
+def _topic_row(spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: RateWindow) -> TopicRow:
+    queues: list[QueueRow] | None = None
+    if ranges is not None:
+        queues = [
+            {
+                "queue": held.queue,
+                "min_offset": held.min_offset,
+                "max_offset": held.max_offset,
+                "held": held.max_offset - held.min_offset,
+                "send_rate": rates.rate((SENT, spec.name, held.queue)),
+            }
+            for held in ranges
+        ]
+    return {
+        "name": spec.name,
+        "type": spec.type.value,
+        "queue_count": spec.queue_count,
+        "held": None if queues is None else sum(queue["held"] for queue in queues),
+        "send_rate": _sum_known(queue["send_rate"] for queue in queues or ()),
+        "queues": queues,
+    }
+
+
+def _group_rows(progress: Sequence[GroupProgress], rates: RateWindow) -> list[GroupRow]:
+    by_group: dict[str, list[GroupProgress]] = {}
+    for one in progress:
+        by_group.setdefault(one.group, []).append(one)
+    return [_group_row(name, of_group, rates) for name, of_group in by_group.items()]
+
+
+def _group_row(name: str, progress: Sequence[GroupProgress], rates: RateWindow) -> GroupRow:
+    queues = [_progress_row(one, rates) for one in progress]
+    lag = sum(queue["lag"] for queue in queues)
+    consume_rate = _sum_known(queue["consume_rate"] for queue in queues)
+    send_rate = _sum_known(rates.rate((SENT, one.topic, one.queue)) for one in progress)
+    trend = levels.trend_of(lag=lag, send_rate=send_rate, consume_rate=consume_rate)
+    return {
+        "name": name,
+        "topics": sorted({one.topic for one in progress}),
+        "delivered": sum(queue["delivered"] for queue in queues),
+        "committed": sum(queue["committed"] for queue in queues),
+        "in_flight": sum(queue["in_flight"] for queue in queues),
+        "lag": lag,
+        "lag_level": levels.level_of(lag).value,
+        "lag_trend": None if trend is None else trend.value,
+        "consume_rate": consume_rate,
+        "queues": queues,
+    }
+
+
+def _progress_row(progress: GroupProgress, rates: RateWindow) -> ProgressRow:
+    return {
+        "id": f"{progress.topic}/{progress.queue}",
+        "topic": progress.topic,
+        "queue": progress.queue,
+        "committed": progress.committed,
+        "delivered": progress.delivered,
+        "in_flight": progress.in_flight,
+        "max_offset": progress.max_offset,
+        "lag": progress.max_offset - progress.committed,
+        "consume_rate": rates.rate((CONSUMED, progress.group, progress.topic, progress.queue)),
+    }
+
+
+def _store(status: EngineStatus) -> dict[str, Any]:
+    # Log offsets are bytes, so their differences are sizes.
+    return {
+        **asdict(status),
+        "log_bytes": status.written_offset - status.log_start,
+        "unsynced_bytes": status.written_offset - status.synced_offset,
+    }
+
+
+def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:
+    held = [topic["held"] for topic in topics]
+    # Without a group nothing is late: there is no lag to speak of, and that is not zero.
+    lag = sum(group["lag"] for group in groups) if groups else None
+    return {
+        # Not the count of appended records: the journal of acknowledgements is among them.
+        "send_rate": _sum_known(topic["send_rate"] for topic in topics),
+        # Not the count of deliveries: a reader that pulls by offset is seen by what it commits.
+        "consume_rate": _sum_known(group["consume_rate"] for group in groups),
+        "held": None if None in held else sum(count for count in held if count is not None),
+        "lag": lag,
+        "lag_level": levels.level_of(lag).value,
+        "in_flight": sum(group["in_flight"] for group in groups),
+        "parked": reading.status.parked,
+        "topic_count": len(topics),
+        "queue_count": sum(topic["queue_count"] for topic in topics),
+        "group_count": len(groups),
+    }
+
+
+def _sum_known(rates: Iterable[float | None]) -> float | None:
+    # A queue seen for the first time is left out, so that it does not blank the whole for a second.
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None

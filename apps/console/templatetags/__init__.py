@@ -1,0 +1,1 @@
+"""How numbers and moments look on pages."""

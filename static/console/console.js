@@ -1,0 +1,88 @@
+// Keeps the page that the server rendered fresh. Joins socket, bindings and charts; draws nothing.
+
+import { fill } from "./bind.js";
+import { Chart } from "./chart.js";
+import { timeOfDay } from "./format.js";
+import { follow } from "./socket.js";
+
+const POINTS_MAX = 300;
+const WORDS = { live: "Live", stale: "Stale since", reconnecting: "Reconnecting, as of", still: "As of" };
+
+const main = document.getElementById("content");
+const charts = startCharts();
+let points = [];
+
+function startCharts() {
+  const rates = document.querySelector('[data-chart="rates"]');
+  const backlog = document.querySelector('[data-chart="backlog"]');
+  if (!rates || !backlog) return [];
+  return [
+    new Chart(rates, {
+      label: "Messages sent and consumed per second over the last five minutes",
+      kind: "rate",
+      series: [
+        { column: 1, look: "sent" },
+        { column: 2, look: "consumed" },
+      ],
+    }),
+    new Chart(backlog, {
+      label: "Messages behind over the last five minutes, all groups",
+      kind: "count",
+      series: [{ column: 3, look: "behind", area: true }],
+    }),
+  ];
+}
+
+// What each kind of page shows of a frame; undefined when the frame does not hold its object.
+const VIEWS = {
+  overview: (frame) => frame,
+  topic: (frame, name) => {
+    const topic = frame.topics.find((row) => row.name === name);
+    return topic && { ...topic, readers: readersOf(frame, name) };
+  },
+  group: (frame, name) => frame.groups.find((row) => row.name === name),
+};
+
+function readersOf(frame, topic) {
+  return frame.groups.flatMap((group) =>
+    (group.queues ?? [])
+      .filter((progress) => progress.topic === topic)
+      .map((progress) => ({ ...progress, group: group.name, id: `${group.name}/${progress.queue}` })),
+  );
+}
+
+function isComplete(frame, view) {
+  // Too much to push: what the server rendered stays, and the page says that it stands still.
+  const lists = [view?.queues, ...frame.groups.map((group) => group.queues)];
+  return view !== undefined && lists.every((list) => list !== null);
+}
+
+function showFrame(frame) {
+  remember(frame);
+  const kind = main.dataset.live;
+  const view = VIEWS[kind](frame, main.dataset.name);
+  if (kind !== "overview" && !isComplete(frame, view)) {
+    showState("still");
+    return;
+  }
+  showState("live");
+  const asOf = document.getElementById("as-of");
+  asOf.dateTime = frame.sampled_at;
+  asOf.textContent = timeOfDay(frame.sampled_at_ms);
+  fill(main, view);
+  for (const chart of charts) chart.show(points);
+}
+
+function remember(frame) {
+  const { send_rate: sent, consume_rate: consumed, lag } = frame.totals;
+  points = frame.history ?? [...points, [frame.sampled_at_ms, sent, consumed, lag]].slice(-POINTS_MAX);
+}
+
+function showState(state) {
+  const box = document.getElementById("state");
+  if (box.dataset.state === state) return;
+  box.dataset.state = state;
+  document.getElementById("state-word").textContent = WORDS[state];
+}
+
+if (main.dataset.live) follow("/ws/overview/", { onFrame: showFrame, onState: (state) => state !== "live" && showState(state) });

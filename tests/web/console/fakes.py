@@ -1,0 +1,169 @@
+"""An engine that is only counters, a viewer without a server, and a clock set by hand."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any, cast
+
+from asgiref.testing import ApplicationCommunicator
+from channels.routing import URLRouter
+
+from apps.console.routing import websocket_urlpatterns
+from apps.engine.api import EngineAPI
+from apps.engine.errors import UnknownTopic
+from apps.engine.types import (
+    CatalogSnapshot,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+    RecoveryReport,
+    TopicSpec,
+    TopicType,
+)
+
+# What a hostile producer would call a topic if the door let it.
+POLYGLOT = "'\"><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}%3C/a|javascript:"
+
+
+class HandClock:
+    """Both readings move only when the test says so."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000_000
+
+    def wall_ms(self) -> int:
+        return 1_763_000_000_000 + self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+
+class FakeEngine:
+    """Topics, offsets and progress as plain numbers; counts how often each verb is called."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.specs: dict[str, TopicSpec] = {}
+        self.max_offsets: dict[tuple[str, int], int] = {}
+        self.progress: dict[tuple[str, str, int], tuple[int, int]] = {}
+        self.unmade: set[str] = set()
+        self.delivered = 0
+
+    @property
+    def api(self) -> EngineAPI:
+        """Return this engine as the feed sees it; the verbs it lacks are not the feed's."""
+        return cast("EngineAPI", self)
+
+    def add_topic(
+        self, name: str, *, queue_count: int = 1, kind: TopicType = TopicType.MIXED
+    ) -> None:
+        self.specs[name] = TopicSpec(name=name, queue_count=queue_count, type=kind)
+        for queue in range(queue_count):
+            self.max_offsets[name, queue] = 0
+
+    def send(self, topic: str, queue: int, count: int = 1) -> None:
+        self.max_offsets[topic, queue] += count
+
+    def consume(self, group: str, topic: str, queue: int, *, upto: int, in_flight: int = 0) -> None:
+        before, _ = self.progress.get((group, topic, queue), (0, 0))
+        self.delivered += max(0, upto - before)
+        self.progress[group, topic, queue] = (upto, in_flight)
+
+    @property
+    def catalog(self) -> CatalogSnapshot:
+        self.calls["catalog"] += 1
+        return CatalogSnapshot(version=1, topics=self.specs)
+
+    def queue_ranges(self, topic: str) -> list[QueueRange]:
+        self.calls["queue_ranges"] += 1
+        if topic in self.unmade:
+            raise UnknownTopic(topic)
+        return [
+            QueueRange(topic=name, queue=queue, min_offset=0, max_offset=max_offset)
+            for (name, queue), max_offset in self.max_offsets.items()
+            if name == topic
+        ]
+
+    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
+        self.calls["group_progress"] += 1
+        return [
+            GroupProgress(
+                group=name,
+                topic=topic,
+                queue=queue,
+                committed=committed,
+                delivered=committed + in_flight,
+                in_flight=in_flight,
+                max_offset=self.max_offsets[topic, queue],
+            )
+            for (name, topic, queue), (committed, in_flight) in self.progress.items()
+        ]
+
+    def status(self) -> EngineStatus:
+        self.calls["status"] += 1
+        appended = sum(self.max_offsets.values())
+        return EngineStatus(
+            store_id="5f0c8a52",
+            epoch=7,
+            log_start=0,
+            written_offset=appended * 300,
+            synced_offset=appended * 300,
+            appended_messages=appended,
+            appended_bytes=appended * 300,
+            delivered_messages=self.delivered,
+            settled_messages=self.delivered,
+            parked=3,
+            leases=0,
+            syncs=41,
+            free_bytes=41_875_931_136,
+            recovery=RecoveryReport(
+                epoch=7,
+                clean=False,
+                scanned_bytes=18_432,
+                scanned_records=61,
+                cut_bytes=88,
+                cut_reason="record ends after the log",
+                log_end=0,
+            ),
+        )
+
+
+class Viewer:
+    """One browser's socket, driven through ASGI alone."""
+
+    def __init__(self) -> None:
+        scope = {
+            "type": "websocket",
+            "path": "/ws/overview/",
+            "query_string": b"",
+            "headers": [],
+            "subprotocols": [],
+        }
+        communicator: Any = ApplicationCommunicator  # It has no types.
+        self.socket = communicator(URLRouter(websocket_urlpatterns), scope)
+
+    async def arrive(self) -> None:
+        """Shake hands."""
+        await self.socket.send_input({"type": "websocket.connect"})
+        assert (await self.socket.receive_output())["type"] == "websocket.accept"
+
+    async def text(self) -> str:
+        """Return the next frame as it came."""
+        event = await self.socket.receive_output()
+        assert event["type"] == "websocket.send", event
+        return str(event["text"])
+
+    async def frame(self) -> dict[str, Any]:
+        """Return the next frame, parsed."""
+        return dict(json.loads(await self.text()))
+
+    async def leave(self) -> None:
+        """Go away, and see that nothing is left running."""
+        await self.socket.send_input({"type": "websocket.disconnect", "code": 1001})
+        await self.socket.wait()
+
+
+async def settle() -> None:
+    """Let every task that can go on go on."""
+    for _ in range(10):
+        await asyncio.sleep(0)

@@ -1,0 +1,79 @@
+"""Figures as text, on the server and in the browser."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from apps.console.templatetags import mq
+
+FORMATS: dict[str, Callable[..., str]] = {
+    "count": mq.count,
+    "short": mq.short,
+    "rate": mq.rate,
+    "size": mq.size,
+    "text": mq.text,
+}
+
+FIGURES = [
+    ("count", None, mq.UNKNOWN),
+    ("count", 0, "0"),
+    ("count", 1234567, "1,234,567"),
+    ("short", None, mq.UNKNOWN),
+    ("short", 9_999_999, "9,999,999"),
+    ("short", 10_000_000, "10.0 M"),
+    ("short", 999_900_000, "999.9 M"),
+    ("short", 12_340_000_000, "12.34 B"),
+    ("rate", None, mq.UNKNOWN),
+    ("rate", 0, "0"),
+    ("rate", 0.0, "0"),
+    ("rate", 0.3, "0.3"),
+    ("rate", 7.0, "7.0"),
+    ("rate", 10.2, "10"),
+    ("rate", 123456.7, "123,457"),
+    ("size", None, mq.UNKNOWN),
+    ("size", 0, "0 B"),
+    ("size", 1023, "1023 B"),
+    ("size", 1024, "1.0 KiB"),
+    ("size", 41_875_931_136, "39.0 GiB"),
+    ("size", 3 * 2**50, "3.0 PiB"),
+    ("text", None, mq.UNKNOWN),
+    ("text", "rising", "rising"),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "text"), FIGURES)
+def test_a_figure_is_written_so(kind: str, value: object, text: str) -> None:
+    assert FORMATS[kind](value) == text
+
+
+def test_the_pattern_of_a_row_shows_dashes() -> None:
+    assert {FORMATS[kind]("") for kind in FORMATS} == {mq.UNKNOWN}
+
+
+def test_a_moment_shows_its_time_of_day() -> None:
+    assert mq.time_of_day("2026-11-21T08:20:03.123Z") == "08:20:03 UTC"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the browser's half")
+def test_the_browser_writes_every_figure_as_the_server_does() -> None:
+    module = Path(settings.BASE_DIR, "static/console/format.js").as_uri()
+    program = f"""
+        import {{ format }} from {json.dumps(module)};
+        const figures = {json.dumps([figure[:2] for figure in FIGURES])};
+        console.log(JSON.stringify(figures.map(([kind, value]) => format(kind, value))));
+    """
+
+    finished = subprocess.run(
+        ["node", "--no-warnings", "--input-type=module", "--eval", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+
+    assert json.loads(finished.stdout) == [text for _, _, text in FIGURES]
