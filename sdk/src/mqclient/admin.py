@@ -1,0 +1,127 @@
+"""Topics and progress of groups, for threads and for asyncio: two faces of the same calls."""
+
+from types import TracebackType
+from typing import Self
+
+from mqclient.clock import Clock, SystemClock
+from mqclient.names import checked_name
+from mqclient.protocol.backoff import Backoff
+from mqclient.protocol.calls import Calls
+from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
+from mqclient.protocol.plans import Patience, all_group_offsets, all_topics, persistently
+from mqclient.transport.aio import AsyncPool
+from mqclient.transport.blocking import Pool
+from mqclient.values import QueueOffset, TopicInfo
+
+
+class Admin:
+    """Creates, describes and deletes topics, and reads the progress of groups."""
+
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        endpoint = Endpoint.of(server, token)
+        self._pool = Pool(endpoint, clock=clock)
+        self._calls = Calls(endpoint)
+        self._patience = Patience(clock=clock, backoff=Backoff(), timeout_s=timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def create_topic(self, topic: str, *, queue_count: int = 4, topic_type: str = "MIXED") -> None:
+        """Create a topic, or change the one that exists; raise MqError."""
+        call = self._calls.create_topic(topic, queue_count=queue_count, topic_type=topic_type)
+        self._pool.run(persistently(call, self._patience))
+
+    def describe_topic(self, topic: str) -> TopicInfo:
+        """Return a topic with the range of each queue; raise UnknownTopic."""
+        return self._pool.run(persistently(self._calls.describe_topic(topic), self._patience))
+
+    def list_topics(self) -> list[TopicInfo]:
+        """Return every topic."""
+        return self._pool.run(all_topics(self._calls, self._patience))
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with its messages; raise UnknownTopic."""
+        self._pool.run(persistently(self._calls.delete_topic(topic), self._patience))
+
+    def group_offsets(self, group: str) -> list[QueueOffset]:
+        """Return how far a group is in every queue it has read."""
+        checked_name(group, "group")
+        return self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+
+class AsyncAdmin:
+    """Creates, describes and deletes topics, and reads the progress of groups; on one loop."""
+
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        endpoint = Endpoint.of(server, token)
+        self._pool = AsyncPool(endpoint, clock=clock)
+        self._calls = Calls(endpoint)
+        self._patience = Patience(clock=clock, backoff=Backoff(), timeout_s=timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def create_topic(
+        self, topic: str, *, queue_count: int = 4, topic_type: str = "MIXED"
+    ) -> None:
+        """Create a topic, or change the one that exists; raise MqError."""
+        call = self._calls.create_topic(topic, queue_count=queue_count, topic_type=topic_type)
+        await self._pool.run(persistently(call, self._patience))
+
+    async def describe_topic(self, topic: str) -> TopicInfo:
+        """Return a topic with the range of each queue; raise UnknownTopic."""
+        call = self._calls.describe_topic(topic)
+        return await self._pool.run(persistently(call, self._patience))
+
+    async def list_topics(self) -> list[TopicInfo]:
+        """Return every topic."""
+        return await self._pool.run(all_topics(self._calls, self._patience))
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete a topic with its messages; raise UnknownTopic."""
+        await self._pool.run(persistently(self._calls.delete_topic(topic), self._patience))
+
+    async def group_offsets(self, group: str) -> list[QueueOffset]:
+        """Return how far a group is in every queue it has read."""
+        checked_name(group, "group")
+        return await self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.close()

@@ -1,0 +1,129 @@
+"""What `mq` understands. Knows words and which function each command is."""
+
+import argparse
+import os
+import re
+
+from mqclient.cli import bench, consume, produce, topics
+from mqclient.protocol.endpoint import DEFAULT_SERVER
+
+Commands = argparse._SubParsersAction  # argparse has no public name for it.
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; a parsed command has its function in `run`."""
+    top = argparse.ArgumentParser(prog="mq", description="Send to and receive from mqweb.")
+    top.add_argument(
+        "--server",
+        default=os.environ.get("MQWEB_URL", DEFAULT_SERVER),
+        help="the broker's URL (MQWEB_URL, else %(default)s)",
+    )
+    top.add_argument(
+        "--token", default=os.environ.get("MQWEB_TOKEN"), help="the access token (MQWEB_TOKEN)"
+    )
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    _add_topic(commands)
+    _add_produce(commands)
+    _add_consume(commands)
+    _add_tail(commands)
+    _add_bench(commands)
+    return top
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def _not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number
+
+
+def _pattern(text: str) -> re.Pattern[bytes]:
+    try:
+        return re.compile(os.fsencode(text))
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"is no regular expression: {error}") from error
+
+
+def _separator(text: str) -> bytes:
+    if not text:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return os.fsencode(text.replace("\\t", "\t"))
+
+
+def _add_topic(commands: "Commands[argparse.ArgumentParser]") -> None:
+    group = commands.add_parser("topic", help="create, list, describe, delete topics")
+    verbs = group.add_subparsers(required=True, metavar="VERB")
+    create = verbs.add_parser("create", help="create a topic, or change the one that exists")
+    create.add_argument("topic")
+    create.add_argument("--queues", type=_positive, default=4)
+    create.add_argument(
+        "--type", default="MIXED", choices=["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
+    )
+    create.set_defaults(run=topics.create)
+    every = verbs.add_parser("list", help="name every topic")
+    every.set_defaults(run=topics.list_all)
+    describe = verbs.add_parser("describe", help="show a topic's queues")
+    describe.add_argument("topic")
+    describe.set_defaults(run=topics.describe)
+    delete = verbs.add_parser("delete", help="delete a topic with its messages")
+    delete.add_argument("topic")
+    delete.set_defaults(run=topics.delete)
+
+
+def _add_produce(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("produce", help="send each line of the input as a message")
+    command.add_argument("topic")
+    key = command.add_mutually_exclusive_group()
+    key.add_argument("--key-field", type=_positive, help="this field is the sharding key, from 1")
+    key.add_argument(
+        "--key-regex", type=_pattern, help="the sharding key: its first group, or all it matches"
+    )
+    key.add_argument("--queue", type=_not_negative, help="send to this queue only")
+    command.add_argument("--delimiter", type=_separator, default=b"\t", help="a tab by default")
+    command.add_argument("--tag")
+    command.add_argument("--ack", choices=["sync", "async", "oneway"], default="sync")
+    command.add_argument("--checksum", action="store_true", help="tell the input's SHA-256")
+    command.set_defaults(run=produce.run)
+
+
+def _add_consume(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("consume", help="write messages to the output, acknowledge them")
+    command.add_argument("topic")
+    command.add_argument("--group", required=True)
+    command.add_argument("--follow", action="store_true", help="wait for more, without end")
+    command.add_argument("--max", type=_positive, help="end after so many messages")
+    command.add_argument("--filter", default="*", help="tags, such as 'TagA || TagB'")
+    command.add_argument("--format", choices=["text", "json"], default="text")
+    command.add_argument(
+        "--order", choices=["none", "key"], default="none",
+        help="key: the messages of a queue, and so of a key, one receiver at a time",
+    )  # fmt: skip
+    command.set_defaults(run=consume.consume)
+
+
+def _add_tail(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("tail", help="watch a topic without a group")
+    command.add_argument("topic")
+    command.add_argument("--from", dest="start", choices=["begin", "end"], default="end")
+    command.add_argument("--queue", type=_not_negative)
+    command.add_argument("--max", type=_positive, help="end after so many messages")
+    command.add_argument("--format", choices=["text", "json"], default="text")
+    command.set_defaults(run=consume.tail)
+
+
+def _add_bench(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("bench", help="measure against this broker")
+    command.add_argument("topic")
+    command.add_argument("--messages", type=_positive, default=100_000)
+    command.add_argument("--size", type=_positive, default=1024, help="bytes of a body")
+    command.add_argument("--mode", choices=["produce", "consume", "ping"], default="produce")
+    command.add_argument("--ack", choices=["sync", "async", "oneway"], default="sync")
+    command.add_argument("--group", default="mq-bench", help="the group that consumes")
+    command.set_defaults(run=bench.run)

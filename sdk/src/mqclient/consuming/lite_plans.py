@@ -1,0 +1,106 @@
+"""What a lite pull consumer asks besides messages, as plans. Knows no sockets, threads or loops."""
+
+from collections.abc import Iterable
+
+from mqclient.clock import Clock
+from mqclient.consuming.lite_core import LitePullCore
+from mqclient.consuming.settings import LitePullSettings
+from mqclient.errors import InvalidArgument, UnknownQueue
+from mqclient.protocol.calls import Calls
+from mqclient.protocol.plans import Patience, Plan, all_group_offsets, persistently
+from mqclient.values import QueueRange, TopicQueue
+
+
+class LitePullPlans:
+    """Where to begin, how far a group is, and telling how far it came."""
+
+    def __init__(
+        self, settings: LitePullSettings, calls: Calls, core: LitePullCore, patience: Patience
+    ) -> None:
+        self._settings = settings
+        self._calls = calls
+        self._core = core
+        self._patience = patience
+        self._clock: Clock = patience.clock
+        self._committed_s = self._clock.steady_s()
+
+    def queues(self, topic: str) -> Plan[list[TopicQueue]]:
+        """List the queues of a topic."""
+        info = yield from persistently(self._calls.describe_topic(topic), self._patience)
+        return [TopicQueue(topic, queue) for queue in range(info.queue_count)]
+
+    def assign(self, places: Iterable[TopicQueue]) -> Plan[None]:
+        """Begin each queue at the committed offset, else at the first there is."""
+        wanted = tuple(dict.fromkeys(places))
+        here = set(self._core.assignment())
+        added = [place for place in wanted if place not in here]
+        starts: dict[TopicQueue, int] = {}
+        if added and self._settings.group is not None:
+            committed = yield from self.committed()
+            starts = {place: committed[place] for place in added if place in committed}
+        for topic in {place.topic for place in added if place not in starts}:
+            ranges = yield from self._ranges(topic)
+            for place in added:
+                if place.topic == topic and place not in starts:
+                    starts[place] = _known(_range(ranges, place).min_offset)
+        self._core.assign(wanted, starts)
+
+    def committed(self) -> Plan[dict[TopicQueue, int]]:
+        """Read the committed offsets of the group; queues without one are left out."""
+        items = yield from all_group_offsets(self._calls, self._group(), self._patience)
+        return {
+            TopicQueue(item.topic, item.queue): item.committed
+            for item in items
+            if item.committed is not None
+        }
+
+    def seek_to_begin(self, place: TopicQueue) -> Plan[None]:
+        """Go on at the first offset the queue has."""
+        ranges = yield from self._ranges(place.topic)
+        self._core.seek(place, _known(_range(ranges, place).min_offset))
+
+    def seek_to_end(self, place: TopicQueue) -> Plan[None]:
+        """Go on behind the last message the queue has."""
+        ranges = yield from self._ranges(place.topic)
+        self._core.seek(place, _known(_range(ranges, place).max_offset))
+
+    def commit(self) -> Plan[None]:
+        """Commit every position that moved."""
+        group = self._group()
+        offsets = self._core.uncommitted()
+        self._committed_s = self._clock.steady_s()
+        if offsets:
+            call = self._calls.commit(group, offsets, client_id=self._settings.client_id)
+            yield from persistently(call, self._patience)
+            self._core.note_committed(offsets)
+
+    def commit_if_due(self, *, is_last: bool = False) -> Plan[None]:
+        """Commit when that is automatic and its time has come, or at the end."""
+        settings = self._settings
+        if settings.group is None or not settings.is_auto_commit:
+            return
+        age_s = self._clock.steady_s() - self._committed_s
+        if is_last or age_s >= settings.auto_commit_s:
+            yield from self.commit()
+
+    def _group(self) -> str:
+        if self._settings.group is None:
+            raise InvalidArgument("a consumer without a group has no committed offsets")
+        return self._settings.group
+
+    def _ranges(self, topic: str) -> Plan[tuple[QueueRange, ...]]:
+        info = yield from persistently(self._calls.describe_topic(topic), self._patience)
+        return info.queues
+
+
+def _range(ranges: tuple[QueueRange, ...], place: TopicQueue) -> QueueRange:
+    for item in ranges:
+        if item.queue == place.queue:
+            return item
+    raise UnknownQueue(f"topic {place.topic} has no queue {place.queue}")
+
+
+def _known(offset: int | None) -> int:
+    if offset is None:
+        raise InvalidArgument("the broker does not know the queue's offsets at the moment")
+    return offset

@@ -1,0 +1,81 @@
+"""What can be set about a consumer. Knows numbers and names only."""
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+
+from mqclient.errors import InvalidArgument
+from mqclient.limits import MIB, WAIT_MS_MAX
+from mqclient.names import checked_name
+from mqclient.wire.filters import wanted_tags
+
+
+def _client_id() -> str:
+    return f"{socket.gethostname()[:128]}@{os.getpid()}#{secrets.token_hex(4)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimpleConsumerSettings:
+    """Whose messages are received, and how; raise InvalidName or InvalidArgument.
+
+    `timeout_s` bounds a request with its attempts, beyond the time the broker may hold it.
+    """
+
+    group: str
+    topics: tuple[str, ...]
+    filter_text: str = "*"
+    messages_max: int = 32
+    wait_ms: int = 20_000
+    invisible_ms: int = 60_000
+    ordered: bool = False
+    timeout_s: float = 10.0
+    client_id: str = field(default_factory=_client_id)
+
+    def __post_init__(self) -> None:
+        checked_name(self.group, "group")
+        if not self.topics:
+            raise InvalidArgument("a consumer needs a topic")
+        for topic in self.topics:
+            checked_name(topic, "topic")
+        wanted_tags(self.filter_text)
+        if not 0 <= self.wait_ms <= WAIT_MS_MAX:
+            raise InvalidArgument(f"wait_ms is 0 to {WAIT_MS_MAX}, not {self.wait_ms}")
+        for name in ("messages_max", "invisible_ms", "timeout_s"):
+            if getattr(self, name) <= 0:
+                raise InvalidArgument(f"{name} must be positive")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePullSettings:
+    """How queues are read ahead; raise InvalidName or InvalidArgument.
+
+    `group` None reads without a group: nothing is committed.
+    """
+
+    group: str | None = None
+    filter_text: str = "*"
+    is_auto_commit: bool = True
+    auto_commit_s: float = 5.0
+    poll_messages_max: int = 500
+    pull_messages_max: int = 4_096
+    pull_bytes_max: int = 4 * MIB
+    cached_messages_max: int = 8_192
+    cached_bytes_max: int = 32 * MIB
+    in_flight_max: int = 16
+    hold_ms: int = 20_000
+    timeout_s: float = 10.0
+    client_id: str = field(default_factory=_client_id)
+
+    def __post_init__(self) -> None:
+        if self.group is not None:
+            checked_name(self.group, "group")
+        wanted_tags(self.filter_text)
+        if not 0 <= self.hold_ms <= WAIT_MS_MAX:
+            raise InvalidArgument(f"hold_ms is 0 to {WAIT_MS_MAX}, not {self.hold_ms}")
+        for name in (
+            "auto_commit_s", "poll_messages_max", "pull_messages_max", "pull_bytes_max",
+            "cached_messages_max", "cached_bytes_max", "in_flight_max", "timeout_s",
+        ):  # fmt: skip
+            if getattr(self, name) <= 0:
+                raise InvalidArgument(f"{name} must be positive")

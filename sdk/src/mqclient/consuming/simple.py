@@ -1,0 +1,197 @@
+"""The simple consumer, for threads and for asyncio: two faces of the same plans."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from mqclient.clock import Clock, SystemClock
+from mqclient.consuming.settings import SimpleConsumerSettings
+from mqclient.consuming.simple_plans import SimplePlans
+from mqclient.protocol.backoff import Backoff
+from mqclient.protocol.calls import Calls
+from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
+from mqclient.protocol.plans import Patience
+from mqclient.transport.aio import AsyncPool
+from mqclient.transport.blocking import Pool
+from mqclient.wire.records import Message
+
+
+def _plans(
+    endpoint: Endpoint,
+    clock: Clock,
+    topics: str | Iterable[str],
+    group: str,
+    settings: dict[str, Any],  # Checked by SimpleConsumerSettings, field by field.
+) -> SimplePlans:
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    checked = SimpleConsumerSettings(group=group, topics=names, **settings)
+    patience = Patience(clock=clock, backoff=Backoff(), timeout_s=checked.timeout_s)
+    return SimplePlans(checked, Calls(endpoint), patience)
+
+
+class SimpleConsumer:
+    """Receives messages for a while and settles each. Any number of threads may use it.
+
+    A message neither acknowledged nor extended in its time goes to the next receiver. Settings
+    are those of SimpleConsumerSettings, by name. As an iterator it yields message after message
+    and never ends; what it has received ahead is given back on `close`.
+    """
+
+    def __init__(
+        self,
+        topics: str | Iterable[str],
+        group: str,
+        server: str = DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        clock: Clock | None = None,
+        **settings: Any,  # Checked by SimpleConsumerSettings, field by field.
+    ) -> None:
+        clock = clock or SystemClock()
+        endpoint = Endpoint.of(server, token)
+        self._pool = Pool(endpoint, clock=clock)
+        self._plans = _plans(endpoint, clock, topics, group, settings)
+        self._ahead: deque[Message] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            while self._ahead:
+                yield self._ahead.popleft()
+            self._ahead.extend(self.receive())
+
+    def receive(
+        self,
+        messages_max: int | None = None,
+        *,
+        wait_ms: int | None = None,
+        invisible_ms: int | None = None,
+        filter_text: str | None = None,
+    ) -> list[Message]:
+        """Take messages, waiting up to `wait_ms` for the first; empty when none came.
+
+        They are this receiver's for `invisible_ms`. Raise MqError.
+        """
+        return self._pool.run(
+            self._plans.receive(
+                messages_max=messages_max,
+                wait_ms=wait_ms,
+                invisible_ms=invisible_ms,
+                filter_text=filter_text,
+            )
+        )
+
+    def ack(self, messages: Message | Iterable[Message]) -> None:
+        """Settle messages for good; raise HandleExpired when the time of some was over."""
+        self._pool.run(self._plans.ack(messages))
+
+    def nack(
+        self, messages: Message | Iterable[Message], *, delay_ms: int = 0, reason: str = ""
+    ) -> None:
+        """Give messages back, to be received again after `delay_ms`; raise HandleExpired."""
+        self._pool.run(self._plans.nack(messages, delay_ms=delay_ms, reason=reason))
+
+    def extend(self, messages: Message | Iterable[Message], *, invisible_ms: int) -> None:
+        """Keep messages for `invisible_ms` from here on; raise HandleExpired."""
+        self._pool.run(self._plans.extend(messages, invisible_ms=invisible_ms))
+
+    def close(self) -> None:
+        """Give back what was received ahead, and end."""
+        ahead, self._ahead = list(self._ahead), deque()
+        try:
+            if ahead:
+                self.nack(ahead, reason="the consumer was closed")
+        finally:
+            self._pool.close()
+
+
+class AsyncSimpleConsumer:
+    """Receives messages for a while and settles each, on one event loop; see SimpleConsumer."""
+
+    def __init__(
+        self,
+        topics: str | Iterable[str],
+        group: str,
+        server: str = DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        clock: Clock | None = None,
+        **settings: Any,  # Checked by SimpleConsumerSettings, field by field.
+    ) -> None:
+        clock = clock or SystemClock()
+        endpoint = Endpoint.of(server, token)
+        self._pool = AsyncPool(endpoint, clock=clock)
+        self._plans = _plans(endpoint, clock, topics, group, settings)
+        self._ahead: deque[Message] = deque()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while True:
+            while self._ahead:
+                yield self._ahead.popleft()
+            self._ahead.extend(await self.receive())
+
+    async def receive(
+        self,
+        messages_max: int | None = None,
+        *,
+        wait_ms: int | None = None,
+        invisible_ms: int | None = None,
+        filter_text: str | None = None,
+    ) -> list[Message]:
+        """Take messages, waiting up to `wait_ms` for the first; empty when none came.
+
+        They are this receiver's for `invisible_ms`. Raise MqError.
+        """
+        return await self._pool.run(
+            self._plans.receive(
+                messages_max=messages_max,
+                wait_ms=wait_ms,
+                invisible_ms=invisible_ms,
+                filter_text=filter_text,
+            )
+        )
+
+    async def ack(self, messages: Message | Iterable[Message]) -> None:
+        """Settle messages for good; raise HandleExpired when the time of some was over."""
+        await self._pool.run(self._plans.ack(messages))
+
+    async def nack(
+        self, messages: Message | Iterable[Message], *, delay_ms: int = 0, reason: str = ""
+    ) -> None:
+        """Give messages back, to be received again after `delay_ms`; raise HandleExpired."""
+        await self._pool.run(self._plans.nack(messages, delay_ms=delay_ms, reason=reason))
+
+    async def extend(self, messages: Message | Iterable[Message], *, invisible_ms: int) -> None:
+        """Keep messages for `invisible_ms` from here on; raise HandleExpired."""
+        await self._pool.run(self._plans.extend(messages, invisible_ms=invisible_ms))
+
+    async def close(self) -> None:
+        """Give back what was received ahead, and end."""
+        ahead, self._ahead = list(self._ahead), deque()
+        try:
+            if ahead:
+                await self.nack(ahead, reason="the consumer was closed")
+        finally:
+            await self._pool.close()

@@ -1,0 +1,96 @@
+"""What a simple consumer does, as plans. Knows no sockets, threads or loops."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from mqclient.consuming.handles import Run, check_settled, runs_of, take_new_handles
+from mqclient.consuming.settings import SimpleConsumerSettings
+from mqclient.limits import HANDLES_MAX
+from mqclient.protocol.calls import Call, Calls
+from mqclient.protocol.plans import Patience, Plan, persistently
+from mqclient.values import Settlement
+from mqclient.wire.filters import matching, wanted_tags
+from mqclient.wire.records import Message
+
+
+class SimplePlans:
+    """Receives and settles for one group."""
+
+    def __init__(self, settings: SimpleConsumerSettings, calls: Calls, patience: Patience) -> None:
+        self.settings = settings
+        self._calls = calls
+        self._patience = patience
+
+    def receive(
+        self,
+        *,
+        messages_max: int | None = None,
+        wait_ms: int | None = None,
+        invisible_ms: int | None = None,
+        filter_text: str | None = None,
+    ) -> Plan[list[Message]]:
+        """Take messages; what is not said here is said by the settings."""
+        settings = self.settings
+        text = settings.filter_text if filter_text is None else filter_text
+        tags = wanted_tags(text)
+        call = self._calls.receive(
+            settings.group,
+            settings.topics,
+            messages_max=settings.messages_max if messages_max is None else messages_max,
+            wait_ms=settings.wait_ms if wait_ms is None else wait_ms,
+            invisible_ms=settings.invisible_ms if invisible_ms is None else invisible_ms,
+            filter_text=text,
+            client_id=settings.client_id,
+            ordered=settings.ordered,
+        )
+        received = yield from persistently(call, self._patience)
+        wanted = matching(received.messages, tags)
+        if len(wanted) < len(received.messages):
+            # Their tags share a hash with a wanted one. Unsettled, they would come again and again.
+            yield from self.ack(
+                [item for item in received.messages if item.tag not in (tags or ())]
+            )
+        return wanted
+
+    def ack(self, messages: Message | Iterable[Message]) -> Plan[None]:
+        """Settle messages for good."""
+        group = self.settings.group
+        yield from self._settle(messages, "ack", lambda handles: self._calls.ack(group, handles))
+
+    def nack(
+        self, messages: Message | Iterable[Message], *, delay_ms: int, reason: str
+    ) -> Plan[None]:
+        """Give messages back."""
+        yield from self._settle(
+            messages,
+            "nack",
+            lambda handles: self._calls.nack(
+                self.settings.group, handles, delay_ms=delay_ms, reason=reason
+            ),
+        )
+
+    def extend(self, messages: Message | Iterable[Message], *, invisible_ms: int) -> Plan[None]:
+        """Keep messages for longer; they get new handles."""
+        yield from self._settle(
+            messages,
+            "extend",
+            lambda handles: self._calls.extend(
+                self.settings.group, handles, invisible_ms=invisible_ms
+            ),
+        )
+
+    def _settle(
+        self,
+        messages: Message | Iterable[Message],
+        verb: str,
+        call: Callable[[Sequence[str]], Call[list[Settlement]]],
+    ) -> Plan[None]:
+        runs = runs_of(messages)
+        results: list[Settlement] = []
+        answered: list[Run] = []
+        for start in range(0, len(runs), HANDLES_MAX):
+            part = runs[start : start + HANDLES_MAX]
+            items = yield from persistently(call([run.handle for run in part]), self._patience)
+            take_new_handles(part, items)
+            results += [Settlement(index=start + item.index, status=item.status) for item in items]
+            answered += part
+        check_settled(answered, results, verb)

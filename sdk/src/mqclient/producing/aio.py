@@ -1,0 +1,181 @@
+"""The producer for asyncio. Knows the core, the task driver and the caller's patience."""
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mqclient.clock import Clock, SystemClock
+from mqclient.errors import BufferFull
+from mqclient.producing.core import ProducerCore
+from mqclient.producing.drafting import Drafting, outgoing
+from mqclient.producing.parcels import Parcel, SendFuture, settled
+from mqclient.producing.settings import ProducerSettings
+from mqclient.protocol.calls import Calls
+from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
+from mqclient.transport.aio import AsyncPool
+from mqclient.transport.tasks import TaskDriver
+from mqclient.values import AckMode, OutgoingMessage, SendResult
+
+
+class AsyncProducer:
+    """Sends messages from the tasks of one event loop.
+
+    Settings are those of ProducerSettings, by name. Use it as a context manager, or `close` it:
+    what is still in the buffer at the process's end is lost.
+    """
+
+    def __init__(
+        self,
+        server: str = DEFAULT_SERVER,
+        *,
+        token: str | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        **settings: Any,  # Checked by ProducerSettings, field by field.
+    ) -> None:
+        self._settings = ProducerSettings(**settings)
+        self._clock = clock or SystemClock()
+        endpoint = Endpoint.of(server, token)
+        self._pool = AsyncPool(endpoint, clock=self._clock, idle_max=self._settings.in_flight_max)
+        self._core = ProducerCore(
+            self._settings, Calls(endpoint), clock=self._clock, rng=rng or random.Random()
+        )
+        self._drafting = Drafting(self._settings, clock=self._clock, lock=self._core.lock)
+        self._driver = TaskDriver(self._core, self._pool)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def send(
+        self,
+        topic: str,
+        body: bytes | str,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        sharding_key: str | None = None,
+        queue: int | None = None,
+    ) -> SendResult:
+        """Send one message and await its acknowledgement; raise MqError.
+
+        Tasks that send in the same turn of the loop share a batch. A cancelled task's message
+        may be stored all the same.
+        """
+        message = outgoing(
+            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
+            queue=queue,
+        )  # fmt: skip
+        parcel = self._drafting.parcel(message)
+        await self._put(parcel, is_urgent=True)
+        await settled(parcel)
+        return parcel.results()[0]
+
+    async def send_async(
+        self,
+        topic: str,
+        body: bytes | str,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        sharding_key: str | None = None,
+        queue: int | None = None,
+    ) -> SendFuture:
+        """Put one message into the buffer; await the future for its result.
+
+        Waits while the buffer is full; raise BufferFull when it stays so for `buffer_timeout_s`.
+        """
+        message = outgoing(
+            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
+            queue=queue,
+        )  # fmt: skip
+        return await self.send_message(message)
+
+    async def send_message(self, message: OutgoingMessage) -> SendFuture:
+        """Put a message into the buffer, as `send_async` does."""
+        parcel = self._drafting.parcel(message)
+        await self._put(parcel)
+        return SendFuture(parcel)
+
+    async def send_oneway(
+        self,
+        topic: str,
+        body: bytes | str,
+        *,
+        tag: str | None = None,
+        keys: Sequence[str] | str = (),
+        properties: Mapping[str, str] | None = None,
+        sharding_key: str | None = None,
+        queue: int | None = None,
+    ) -> None:
+        """Put one message into the buffer; it is tried once, and a loss is only logged."""
+        message = outgoing(
+            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
+            queue=queue,
+        )  # fmt: skip
+        await self._put(self._drafting.parcel(message, AckMode.ONEWAY))
+
+    async def send_many(
+        self,
+        topic: str,
+        bodies: Iterable[bytes | str],
+        *,
+        tag: str | None = None,
+        sharding_key: str | None = None,
+        queue: int | None = None,
+    ) -> list[SendResult]:
+        """Send messages that differ in the body only, in whole batches; await all of them.
+
+        Results are in the order of the bodies. The first error is raised when all are settled.
+        """
+        message = outgoing(topic, b"", tag=tag, sharding_key=sharding_key, queue=queue)
+        parcels = self._drafting.parcels(bodies, message)
+        for parcel in parcels:
+            await self._put(parcel, is_urgent=True)
+        for parcel in parcels:
+            await settled(parcel)
+        return [result for parcel in parcels for result in parcel.results()]
+
+    async def flush(self) -> None:
+        """Send what is in the buffer and await it."""
+        outstanding = self._core.outstanding()
+        self._core.hurry()
+        self._driver.kick()
+        for parcel in outstanding:
+            await settled(parcel)
+
+    async def close(self) -> None:
+        """Send what is in the buffer, for at most the time-out of each message, and end."""
+        self._core.close()
+        await self.flush()
+        await self._driver.stop()
+        await self._pool.close()
+
+    async def _put(self, parcel: Parcel, *, is_urgent: bool = False) -> None:
+        if not self._core.put(parcel, is_urgent=is_urgent):
+            await self._put_when_room(parcel, is_urgent=is_urgent)
+        self._driver.kick()
+
+    async def _put_when_room(self, parcel: Parcel, *, is_urgent: bool) -> None:
+        wait_s = self._settings.buffer_timeout_s
+        room = asyncio.Event()
+        try:
+            async with asyncio.timeout(wait_s):
+                while not self._core.put(parcel, is_urgent=is_urgent, when_room=room.set):
+                    self._core.hurry()
+                    self._driver.kick()
+                    await room.wait()
+                    room.clear()
+        except TimeoutError as error:
+            raise BufferFull(f"the buffer had no room for {wait_s} s") from error

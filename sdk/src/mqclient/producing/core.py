@@ -1,0 +1,430 @@
+"""What is buffered, what may go, what came back. Knows no sockets, threads, tasks or bytes of HTTP.
+
+At most one request is under way for a queue. A batch that failed goes back before everything that
+waits for the queue, so a retry never changes the order of a queue.
+"""
+
+import heapq
+import itertools
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from mqclient.clock import Clock
+from mqclient.errors import (
+    BatchTooLarge,
+    Closed,
+    InvalidArgument,
+    MalformedBatch,
+    MessageTooLarge,
+    MqError,
+    RequestTooLarge,
+    SendTimedOut,
+    UnknownQueue,
+)
+from mqclient.producing.lanes import Lane, Topic, Waiter
+from mqclient.producing.parcels import Parcel
+from mqclient.producing.settings import ProducerSettings
+from mqclient.protocol.backoff import Backoff
+from mqclient.protocol.calls import Calls
+from mqclient.protocol.work import Job
+from mqclient.values import AckMode, BatchReceipt, TopicInfo
+from mqclient.wire.hashing import queue_by_hash
+from mqclient.wire.ids import local_address
+from mqclient.wire.records import pack_record
+
+logger = logging.getLogger("mqclient")
+
+# One bad message must not fail the good ones it happened to travel with.
+_SPLIT_ON = (BatchTooLarge, MalformedBatch, MessageTooLarge, RequestTooLarge)
+
+
+class ProducerCore:
+    """The buffer of a producer. Every method may be called from any thread."""
+
+    def __init__(
+        self, settings: ProducerSettings, calls: Calls, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self.settings = settings
+        self.lock = threading.Lock()
+        self._calls = calls
+        self._clock = clock
+        self._rng = rng
+        self._backoff = Backoff(rng=rng)
+        self._born_host = local_address() + bytes(4)
+        self._topics: dict[str, Topic] = {}
+        self._to_ask: deque[Topic] = deque()
+        self._ready: deque[Lane] = deque()
+        self._timers: list[tuple[float, int, Waiter]] = []
+        self._timer_numbers = itertools.count()
+        self._in_flight_count = 0
+        self._message_count = 0
+        self._size_bytes = 0
+        self._room_waiters: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], None]] = []
+        self._is_closed = False
+        self._has_news = False
+
+    def put(
+        self, parcel: Parcel, *, is_urgent: bool, when_room: Callable[[], None] | None = None
+    ) -> bool:
+        """Take a parcel; return False when the buffer is full, and call `when_room` back later.
+
+        An urgent parcel does not linger. Raise Closed.
+        """
+        with self.lock:
+            if self._is_closed:
+                raise Closed("the producer is closed")
+            if self._message_count and not self._has_room(parcel):
+                if when_room is not None:
+                    self._room_waiters.append(when_room)
+                return False
+            self._message_count += len(parcel.ids)
+            self._size_bytes += parcel.size_bytes
+            topic = self._topic(parcel.topic)
+            now_s = self._clock.steady_s()
+            if now_s - topic.fetched_s >= self.settings.route_refresh_s:
+                self._ask(topic)
+            # Parcels that wait for the queues to be known keep their place in the order.
+            if topic.queue_count and not topic.waiting:
+                self._route(topic, parcel, now_s, is_urgent=is_urgent)
+            else:
+                topic.waiting.append(parcel)
+                self._ask(topic)
+        self._call_back()
+        return True
+
+    def take(self) -> Job | None:
+        """Return the next call to carry out; None when nothing is due or enough is under way."""
+        chosen = None
+        with self.lock:
+            if self._in_flight_count < self.settings.in_flight_max:
+                now_s = self._clock.steady_s()
+                self._fire_timers(now_s)
+                if self._to_ask:
+                    topic = self._to_ask.popleft()
+                    self._in_flight_count += 1
+                    chosen = partial(self._asking, topic)
+                while chosen is None and self._ready:
+                    lane = self._ready.popleft()
+                    lane.is_ready = False
+                    timeout_s = self._open(lane, now_s)
+                    if timeout_s is not None:
+                        chosen = partial(self._sending, lane, list(lane.flying), timeout_s)
+        self._call_back()
+        # Packing a batch takes a millisecond, and needs no lock.
+        return None if chosen is None else chosen()
+
+    def wait_s(self) -> float | None:
+        """Return in how many seconds there may be a call to carry out, None for not soon."""
+        with self.lock:
+            if self._in_flight_count >= self.settings.in_flight_max:
+                return None
+            if self._ready or self._to_ask:
+                return 0.0
+            while self._timers and self._timers[0][2].due_s != self._timers[0][0]:
+                heapq.heappop(self._timers)
+            if not self._timers:
+                return None
+            return max(0.0, self._timers[0][0] - self._clock.steady_s())
+
+    def take_news(self) -> bool:
+        """Tell whether `take` has something to look at that it had not when last asked this.
+
+        Waking a thread for every message of a batch would cost more than the batch.
+        """
+        has_news, self._has_news = self._has_news, False
+        return has_news
+
+    def outstanding(self) -> list[Parcel]:
+        """Return every parcel that is not settled."""
+        with self.lock:
+            found: list[Parcel] = []
+            for topic in self._topics.values():
+                found += topic.waiting
+                for lane in topic.lanes.values():
+                    found += lane.flying
+                    found += lane.parcels
+            return found
+
+    def hurry(self) -> None:
+        """Let nothing linger that is in the buffer."""
+        with self.lock:
+            for topic in self._topics.values():
+                for lane in topic.lanes.values():
+                    lane.is_urgent = True
+                    self._schedule(lane)
+
+    def close(self) -> None:
+        """Refuse everything that comes later."""
+        with self.lock:
+            self._is_closed = True
+            self._callbacks += self._room_waiters
+            self._room_waiters = []
+        self._call_back()
+
+    def _sending(self, lane: Lane, batch: list[Parcel], timeout_s: float) -> Job:
+        topic, queue, born_host = lane.topic.packed_name, lane.queue, self._born_host
+        records = [
+            pack_record(topic, queue, body, properties, parcel.born_ms, born_host)
+            for parcel in batch
+            for body, properties in parcel.drafts
+        ]
+        call = self._calls.send_batch(lane.topic.name, queue, records, batch[0].ack)
+        return Job(call, timeout_s, partial(self._sent, lane, batch))
+
+    def _asking(self, topic: Topic) -> Job:
+        call = self._calls.describe_topic(topic.name)
+        return Job(call, self.settings.timeout_s, partial(self._answered, topic))
+
+    def _sent(
+        self, lane: Lane, batch: list[Parcel], receipt: BatchReceipt | None, error: MqError | None
+    ) -> None:
+        with self.lock:
+            self._in_flight_count -= 1
+            lane.is_busy = False
+            lane.flying = []
+            if error is None:
+                lane.attempt = 0
+                lane.messages_max = None
+                index = 0
+                for parcel in batch:
+                    self._callbacks += parcel.settle(lane.queue, receipt, index)
+                    index += len(parcel.ids)
+                    self._release(parcel)
+            else:
+                self._failed(lane, batch, error)
+            self._schedule(lane)
+        self._call_back()
+
+    def _failed(self, lane: Lane, batch: list[Parcel], error: MqError) -> None:
+        if error.outcome == "unknown":
+            for parcel in batch:
+                parcel.may_be_stored = True
+        now_s = self._clock.steady_s()
+        if isinstance(error, UnknownQueue):
+            self._reroute(lane, batch, error, now_s)
+            return
+        if isinstance(error, _SPLIT_ON) and len(batch) > 1:
+            lane.messages_max = max(1, sum(len(parcel.ids) for parcel in batch) // 2)
+            lane.push_back(batch)
+            lane.is_urgent = True
+            return
+        lane.messages_max = None
+        if not error.retriable or batch[0].ack is AckMode.ONEWAY:
+            lane.attempt = 0
+            for parcel in batch:
+                self._fail(parcel, error)
+            return
+        lane.attempt += 1
+        lane.not_before_s = now_s + self._backoff.pause_s(lane.attempt, error)
+        kept = []
+        for parcel in batch:
+            if parcel.deadline_s > lane.not_before_s:
+                kept.append(parcel)
+            else:
+                self._fail(parcel, error)
+        lane.push_back(kept)
+
+    def _reroute(self, lane: Lane, batch: list[Parcel], error: MqError, now_s: float) -> None:
+        """Give what waits for a queue that is gone to the topic, in order, to be routed anew."""
+        topic = lane.topic
+        parcels = [*batch, *(lane.pop() for _ in range(len(lane.parcels)))]
+        for parcel in parcels:
+            if isinstance(parcel.route, int):
+                self._fail(parcel, error)
+            else:
+                topic.waiting.append(parcel)
+        topic.queue_count = 0
+        topic.attempt += 1
+        topic.not_before_s = now_s + self._backoff.pause_s(topic.attempt, error)
+        lane.attempt = 0
+        self._arm(topic, topic.not_before_s)
+
+    def _answered(self, topic: Topic, info: TopicInfo | None, error: MqError | None) -> None:
+        with self.lock:
+            self._in_flight_count -= 1
+            topic.is_asking = False
+            now_s = self._clock.steady_s()
+            if info is not None and info.queue_count > 0:
+                topic.fetched_s = now_s
+                if topic.queue_count != info.queue_count:
+                    topic.queue_count = info.queue_count
+                    topic.sticky = self._rng.randrange(info.queue_count)
+                while topic.waiting:
+                    self._route(topic, topic.waiting.popleft(), now_s, is_urgent=True)
+            else:
+                error = error or InvalidArgument(f"topic {topic.name} has no queues")
+                self._no_answer(topic, error, now_s)
+        self._call_back()
+
+    def _no_answer(self, topic: Topic, error: MqError, now_s: float) -> None:
+        if topic.queue_count and not topic.waiting:
+            logger.warning("topic %s cannot be refreshed: %s", topic.name, error)
+            topic.fetched_s = now_s
+            return
+        topic.attempt += 1
+        topic.not_before_s = now_s + self._backoff.pause_s(topic.attempt, error)
+        # Asking stores nothing, whatever became of the question.
+        error.outcome = "failed"
+        waiting, topic.waiting = topic.waiting, deque()
+        for parcel in waiting:
+            if error.retriable and parcel.deadline_s > topic.not_before_s:
+                topic.waiting.append(parcel)
+            else:
+                self._fail(parcel, error)
+        if topic.waiting:
+            self._arm(topic, topic.not_before_s)
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = Topic(name)
+        return topic
+
+    def _ask(self, topic: Topic) -> None:
+        if not topic.is_asking and self._clock.steady_s() >= topic.not_before_s:
+            topic.is_asking = True
+            self._to_ask.append(topic)
+            self._has_news = True
+
+    def _route(self, topic: Topic, parcel: Parcel, now_s: float, *, is_urgent: bool) -> None:
+        route = parcel.route
+        if route is None:
+            lane = self._sticky_lane(topic)
+        elif isinstance(route, int):
+            lane = topic.lane(route)
+        elif isinstance(route, str):
+            lane = topic.lane(queue_by_hash(route, topic.queue_count))
+        else:
+            queue = self._selected(parcel, route, topic.queue_count)
+            if queue is None:
+                return
+            lane = topic.lane(queue)
+        if not lane.parcels:
+            lane.linger_until_s = now_s + self.settings.linger_ms / 1000
+        lane.push(parcel)
+        if is_urgent:
+            lane.is_urgent = True
+        # What already waits for its moment, and is not full, needs no second look.
+        if is_urgent or lane.due_s is None or lane.is_full(self.settings):
+            self._schedule(lane)
+
+    def _selected(
+        self, parcel: Parcel, select: Callable[[int], int], queue_count: int
+    ) -> int | None:
+        try:
+            queue = select(queue_count)
+        except Exception as raised:
+            # Foreign code: the send fails with what it raised, the producer goes on.
+            logger.exception("the queue selector raised")
+            self._fail(parcel, InvalidArgument(f"the queue selector raised {raised!r}"))
+            return None
+        if not 0 <= queue < queue_count:
+            self._fail(parcel, UnknownQueue(f"the selector chose queue {queue} of {queue_count}"))
+            return None
+        return queue
+
+    def _sticky_lane(self, topic: Topic) -> Lane:
+        """Return the lane that collects messages for any queue; the next one once it is taken."""
+        for _ in range(topic.queue_count):
+            lane = topic.lane(topic.sticky % topic.queue_count)
+            if not lane.is_busy and not lane.is_full(self.settings):
+                return lane
+            topic.sticky = (topic.sticky + 1) % topic.queue_count
+        return topic.lane(topic.sticky % topic.queue_count)
+
+    def _schedule(self, lane: Lane) -> None:
+        """See to it that `take` looks at a lane when something of it may go."""
+        if lane.is_busy or lane.is_ready:
+            return
+        if not lane.parcels:
+            lane.is_urgent = False
+            lane.due_s = None
+            return
+        now_s = self._clock.steady_s()
+        is_waiting_over = lane.is_urgent or lane.is_full(self.settings)
+        due_s = max(lane.not_before_s, now_s if is_waiting_over else lane.linger_until_s)
+        if due_s <= now_s:
+            lane.due_s = None
+            lane.is_ready = True
+            self._ready.append(lane)
+            self._has_news = True
+        else:
+            self._arm(lane, min(due_s, max(now_s, lane.parcels[0].deadline_s)))
+
+    def _arm(self, waiter: Waiter, due_s: float) -> None:
+        if waiter.due_s != due_s:
+            waiter.due_s = due_s
+            self._has_news = True
+            heapq.heappush(self._timers, (due_s, next(self._timer_numbers), waiter))
+
+    def _fire_timers(self, now_s: float) -> None:
+        while self._timers and self._timers[0][0] <= now_s:
+            due_s, _, waiter = heapq.heappop(self._timers)
+            if waiter.due_s != due_s:
+                continue
+            waiter.due_s = None
+            if isinstance(waiter, Topic):
+                self._ask(waiter)
+            elif isinstance(waiter, Lane) and not waiter.is_busy and not waiter.is_ready:
+                waiter.is_ready = True
+                self._ready.append(waiter)
+
+    def _open(self, lane: Lane, now_s: float) -> float | None:
+        """Take a lane's next batch; return its time-out, None when nothing may go."""
+        while lane.parcels and lane.parcels[0].deadline_s <= now_s:
+            self._fail(lane.pop(), SendTimedOut("the time was over before the message was sent"))
+        if lane.is_busy or not lane.parcels or now_s < lane.not_before_s:
+            self._schedule(lane)
+            return None
+        settings = self.settings
+        lane.flying = lane.next_batch(settings)
+        lane.is_busy = True
+        lane.linger_until_s = now_s + settings.linger_ms / 1000
+        if not lane.parcels:
+            lane.is_urgent = False
+        topic = lane.topic
+        if topic.queue_count and topic.sticky == lane.queue:
+            topic.sticky = (lane.queue + 1) % topic.queue_count
+        self._in_flight_count += 1
+        left_s = min(parcel.deadline_s for parcel in lane.flying) - now_s
+        return max(left_s, settings.timeout_s / 3 if lane.attempt == 0 else 0.001)
+
+    def _fail(self, parcel: Parcel, error: MqError) -> None:
+        if parcel.may_be_stored and error.outcome == "failed":
+            # An earlier attempt may have stored it, whatever this one came to.
+            error = SendTimedOut(f"an attempt had no answer; at last: {error}", outcome="unknown")
+        if parcel.ack is AckMode.ONEWAY:
+            logger.warning("a one-way message to %s is lost: %s", parcel.topic, error)
+        self._callbacks += parcel.fail(error)
+        self._release(parcel)
+
+    def _has_room(self, parcel: Parcel) -> bool:
+        return (
+            self._message_count + len(parcel.ids) <= self.settings.buffer_messages_max
+            and self._size_bytes + parcel.size_bytes <= self.settings.buffer_bytes_max
+        )
+
+    def _release(self, parcel: Parcel) -> None:
+        self._message_count -= len(parcel.ids)
+        self._size_bytes -= parcel.size_bytes
+        if self._room_waiters:
+            self._callbacks += self._room_waiters
+            self._room_waiters = []
+
+    def _call_back(self) -> None:
+        """Call what waits; never under the lock, for it may be anybody's code."""
+        if not self._callbacks:
+            return
+        with self.lock:
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                # Foreign code again; the other callbacks must be called all the same.
+                logger.exception("a callback raised")

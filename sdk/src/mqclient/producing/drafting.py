@@ -1,0 +1,162 @@
+"""From what a caller says to a parcel, with interceptors and limits. Knows no queues or sockets."""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+
+from mqclient.clock import Clock
+from mqclient.errors import InvalidArgument, MessageTooLarge
+from mqclient.limits import BODY_BYTES_MAX
+from mqclient.names import checked_name
+from mqclient.producing.parcels import Parcel, Route
+from mqclient.producing.settings import ProducerSettings
+from mqclient.values import AckMode, OutgoingMessage
+from mqclient.wire.ids import IDS
+from mqclient.wire.properties import UNIQUE_KEY_START, pack_properties, with_unique_key
+from mqclient.wire.records import SMALLEST_BYTES
+
+logger = logging.getLogger("mqclient")
+
+_checked_topic = lru_cache(maxsize=4096)(partial(checked_name, what="topic"))
+_packed_tag = lru_cache(maxsize=4096)(lambda tag: pack_properties(tag=tag))
+
+
+def outgoing(
+    topic: str,
+    body: bytes | str,
+    *,
+    tag: str | None = None,
+    keys: Sequence[str] | str = (),
+    properties: Mapping[str, str] | None = None,
+    sharding_key: str | None = None,
+    queue: int | None = None,
+) -> OutgoingMessage:
+    """Return the message a caller describes; raise InvalidArgument for what cannot be sent."""
+    if isinstance(body, str):
+        body = body.encode()
+    elif not isinstance(body, bytes):
+        body = bytes(memoryview(body))
+    if queue is not None and (queue < 0 or sharding_key is not None):
+        raise InvalidArgument("a queue is a number from 0 on, and excludes a sharding key")
+    return OutgoingMessage(
+        topic=_checked_topic(topic),
+        body=body,
+        tag=tag,
+        keys=(keys,) if isinstance(keys, str) else tuple(keys),
+        properties=properties or {},
+        sharding_key=sharding_key,
+        queue=queue,
+    )
+
+
+class Drafting:
+    """Makes parcels for one producer."""
+
+    def __init__(self, settings: ProducerSettings, *, clock: Clock, lock: threading.Lock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._lock = lock
+
+    def parcel(self, message: OutgoingMessage, ack: AckMode | None = None) -> Parcel:
+        """Return a parcel of one message; interceptors have seen it and are told its end."""
+        for interceptor in self._settings.interceptors:
+            try:
+                message = interceptor.before_send(message)
+            except Exception:
+                # Foreign code must not break the send.
+                logger.exception("an interceptor raised before a send")
+        parcel = self._pack([message.body], message, ack)
+        if self._settings.interceptors:
+            parcel.when_done(partial(self._tell, message, parcel))
+        return parcel
+
+    def parcels(
+        self, bodies: Iterable[bytes | str], like: OutgoingMessage, ack: AckMode | None = None
+    ) -> list[Parcel]:
+        """Return parcels of at most a batch each, for bodies that share everything else.
+
+        Interceptors see each message, one parcel for each then.
+        """
+        if self._settings.interceptors or self._settings.selector is not None:
+            return [self.parcel(_with_body(like, body), ack) for body in bodies]
+        parcels = []
+        chosen: list[bytes] = []
+        size_bytes = 0
+        for item in bodies:
+            body = item.encode() if isinstance(item, str) else item
+            if chosen and (
+                len(chosen) >= self._settings.batch_messages_max
+                or size_bytes + len(body) > self._settings.batch_bytes_max
+            ):
+                parcels.append(self._pack(chosen, like, ack))
+                chosen, size_bytes = [], 0
+            chosen.append(body)
+            size_bytes += len(body)
+        if chosen:
+            parcels.append(self._pack(chosen, like, ack))
+        return parcels
+
+    def _pack(self, bodies: list[bytes], like: OutgoingMessage, ack: AckMode | None) -> Parcel:
+        if like.keys or like.properties or like.sharding_key is not None:
+            shared = pack_properties(
+                tag=like.tag,
+                keys=like.keys,
+                sharding_key=like.sharding_key,
+                properties=like.properties,
+            )
+        else:
+            shared = b"" if like.tag is None else _packed_tag(like.tag)
+        wall_ms = self._clock.wall_ms()
+        ids = [IDS.next(wall_ms) for _ in bodies]
+        # Ids are of one length, so the check of the first section stands for all.
+        section_bytes = len(with_unique_key(shared, ids[0]))
+        start = shared + UNIQUE_KEY_START
+        drafts = [
+            (body, b"%b%b\x02" % (start, message_id))
+            for body, message_id in zip(bodies, ids, strict=True)
+        ]
+        longest = max(map(len, bodies))
+        if longest > BODY_BYTES_MAX:
+            raise MessageTooLarge(f"body is {longest} bytes, at most {BODY_BYTES_MAX} allowed")
+        fixed_bytes = SMALLEST_BYTES + len(like.topic) + section_bytes
+        return Parcel(
+            like.topic,
+            drafts,
+            ids,
+            route=self._route(like),
+            ack=ack or self._settings.ack,
+            born_ms=wall_ms,
+            deadline_s=self._clock.steady_s() + self._settings.timeout_s,
+            size_bytes=sum(map(len, bodies)) + fixed_bytes * len(bodies),
+            lock=self._lock,
+        )
+
+    def _route(self, message: OutgoingMessage) -> Route:
+        if message.queue is not None:
+            return message.queue
+        if self._settings.selector is not None:
+            return partial(self._settings.selector, message)
+        return message.sharding_key
+
+    def _tell(self, message: OutgoingMessage, parcel: Parcel) -> None:
+        error = parcel.error
+        result = None if error is not None else parcel.results()[0]
+        for interceptor in self._settings.interceptors:
+            try:
+                interceptor.after_send(message, result, error)
+            except Exception:
+                # Foreign code must not break the send.
+                logger.exception("an interceptor raised after a send")
+
+
+def _with_body(like: OutgoingMessage, body: bytes | str) -> OutgoingMessage:
+    return outgoing(
+        like.topic,
+        body,
+        tag=like.tag,
+        keys=like.keys,
+        properties=like.properties,
+        sharding_key=like.sharding_key,
+        queue=like.queue,
+    )

@@ -1,0 +1,181 @@
+"""Messages on their way, and the promise of their result. Knows no queues, sockets or loops."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from mqclient.errors import MqError, TimedOut
+from mqclient.values import AckMode, BatchReceipt, SendResult
+
+# A queue number, a sharding key, a choice by the number of queues, or None: any queue.
+Route = int | str | Callable[[int], int] | None
+# Body and properties of one message.
+Draft = tuple[bytes, bytes]
+
+
+class Parcel:
+    """Messages that travel together to one queue, and what became of them.
+
+    Any number of threads and tasks may wait for it. Only the core that carries it settles it.
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_lock",
+        "ack",
+        "born_ms",
+        "deadline_s",
+        "drafts",
+        "error",
+        "ids",
+        "is_done",
+        "may_be_stored",
+        "queue",
+        "queue_offset",
+        "route",
+        "size_bytes",
+        "store_time_ms",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        drafts: Sequence[Draft],
+        ids: Sequence[bytes],
+        *,
+        route: Route,
+        ack: AckMode,
+        born_ms: int,
+        deadline_s: float,
+        size_bytes: int,
+        lock: threading.Lock,
+    ) -> None:
+        self.topic = topic
+        self.drafts = drafts
+        self.ids = ids
+        self.route = route
+        self.ack = ack
+        self.born_ms = born_ms
+        self.deadline_s = deadline_s
+        self.size_bytes = size_bytes
+        self.may_be_stored = False
+        self.is_done = False
+        self.error: MqError | None = None
+        self.queue = -1
+        self.queue_offset: int | None = None
+        self.store_time_ms: int | None = None
+        self._lock = lock
+        self._callbacks: list[Callable[[], None]] | None = None
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back once, from whichever thread settles the parcel; at once when it is settled."""
+        with self._lock:
+            if not self.is_done:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def settle(
+        self, queue: int, receipt: BatchReceipt | None, index: int
+    ) -> list[Callable[[], None]]:
+        """Take the place of the first message; return the callbacks, to be called unlocked."""
+        self.queue = queue
+        if receipt is not None:
+            self.queue_offset = receipt.queue_offset + index
+            self.store_time_ms = receipt.store_time_ms
+        return self._finish()
+
+    def fail(self, error: MqError) -> list[Callable[[], None]]:
+        """Take the error; return the callbacks, to be called unlocked."""
+        self.error = error
+        return self._finish()
+
+    def results(self) -> list[SendResult]:
+        """Return a result for each message; raise the error."""
+        if self.error is not None:
+            raise self.error
+        first = self.queue_offset
+        return [
+            SendResult(
+                message_id.decode("ascii"),
+                self.topic,
+                self.queue,
+                None if first is None else first + index,
+                self.store_time_ms,
+            )
+            for index, message_id in enumerate(self.ids)
+        ]
+
+    def _finish(self) -> list[Callable[[], None]]:
+        self.is_done = True
+        # The bodies are not needed any more, and a future may be kept for long.
+        self.drafts = ()
+        callbacks = self._callbacks or []
+        self._callbacks = None
+        return callbacks
+
+
+class SendFuture:
+    """The result of one message sent without waiting. Wait for it in a thread, or await it."""
+
+    __slots__ = ("_parcel",)
+
+    def __init__(self, parcel: Parcel) -> None:
+        self._parcel = parcel
+
+    def done(self) -> bool:
+        """Tell whether the result or the error is there."""
+        return self._parcel.is_done
+
+    def result(self, timeout_s: float | None = None) -> SendResult:
+        """Wait for the result; raise the send's error, or TimedOut when the wait is over first."""
+        self._wait(timeout_s)
+        return self._parcel.results()[0]
+
+    def exception(self, timeout_s: float | None = None) -> MqError | None:
+        """Wait for the end; return the error, None after a success."""
+        self._wait(timeout_s)
+        return self._parcel.error
+
+    def add_done_callback(self, callback: Callable[["SendFuture"], Any]) -> None:
+        """Call back once with this future, from the thread that learns the result; be quick."""
+        self._parcel.when_done(lambda: callback(self))
+
+    def __await__(self) -> Generator[Any, None, SendResult]:
+        yield from settled(self._parcel).__await__()
+        return self._parcel.results()[0]
+
+    def _wait(self, timeout_s: float | None) -> None:
+        if not wait_for(self._parcel, timeout_s):
+            raise TimedOut(f"no result within {timeout_s} s; the send goes on")
+
+
+def wait_for(parcel: Parcel, timeout_s: float | None) -> bool:
+    """Block until the parcel is settled; return False when the time is over first."""
+    if parcel.is_done:
+        return True
+    event = threading.Event()
+    parcel.when_done(event.set)
+    return event.wait(timeout_s)
+
+
+async def settled(parcel: Parcel) -> None:
+    """Await the parcel's end, whichever thread brings it."""
+    if parcel.is_done:
+        return
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def release() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(release)
+
+    parcel.when_done(wake)
+    await waiter

@@ -1,0 +1,66 @@
+"""What can be set about a producer. Knows numbers and callables only."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mqclient.errors import InvalidArgument, MqError
+from mqclient.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KIB, MIB
+from mqclient.values import AckMode, OutgoingMessage, SendResult
+
+QueueSelector = Callable[[OutgoingMessage, int], int]
+"""Chooses the queue of a message among so many, from 0 on."""
+
+
+class Interceptor(Protocol):
+    """Sees every message before it is sent and what became of it.
+
+    What an interceptor raises is logged, and the send goes on without it.
+    """
+
+    def before_send(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Return the message to send, the same or another."""
+
+    def after_send(
+        self, message: OutgoingMessage, result: SendResult | None, error: MqError | None
+    ) -> None:
+        """See the result, or the error; called by the thread that learnt it, so be quick."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """How a producer batches, waits and gives up; raise InvalidArgument for nonsense.
+
+    `timeout_s` bounds a send with all its attempts, as RocketMQ's sendMsgTimeout. An attempt under
+    way for the first time is left at least a third of it, so a message that waited long in the
+    buffer may take up to a third longer. `buffer_timeout_s` bounds the wait for room in the buffer.
+    """
+
+    ack: AckMode = AckMode.SYNC
+    timeout_s: float = 3.0
+    batch_bytes_max: int = 256 * KIB
+    batch_messages_max: int = 1_000
+    linger_ms: float = 2.0
+    in_flight_max: int = 8
+    buffer_messages_max: int = 100_000
+    buffer_bytes_max: int = 64 * MIB
+    buffer_timeout_s: float = 3.0
+    route_refresh_s: float = 30.0
+    selector: QueueSelector | None = None
+    interceptors: Sequence[Interceptor] = ()
+
+    def __post_init__(self) -> None:
+        checks = {
+            "timeout_s": self.timeout_s > 0,
+            "batch_bytes_max": 0 < self.batch_bytes_max <= BATCH_BYTES_MAX // 2,
+            "batch_messages_max": 0 < self.batch_messages_max <= BATCH_RECORDS_MAX,
+            "linger_ms": self.linger_ms >= 0,
+            "in_flight_max": self.in_flight_max > 0,
+            "buffer_messages_max": self.buffer_messages_max > 0,
+            "buffer_bytes_max": self.buffer_bytes_max > 0,
+            "buffer_timeout_s": self.buffer_timeout_s >= 0,
+            "route_refresh_s": self.route_refresh_s > 0,
+        }
+        for name, is_right in checks.items():
+            if not is_right:
+                raise InvalidArgument(f"{name} is out of range: {getattr(self, name)}")

@@ -1,0 +1,1 @@
+"""Requests, answers and plans of several requests. Knows no sockets, threads or loops."""

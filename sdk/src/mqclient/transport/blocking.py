@@ -1,0 +1,252 @@
+"""Carries calls over blocking sockets. Knows sockets and TLS, nothing of what is carried."""
+
+import contextlib
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from typing import TypeVar
+
+from mqclient.clock import Clock
+from mqclient.errors import (
+    Closed,
+    ConnectFailed,
+    ConnectionLost,
+    MqError,
+    ProtocolViolation,
+    TimedOut,
+)
+from mqclient.protocol.calls import Call
+from mqclient.protocol.endpoint import Endpoint
+from mqclient.protocol.plans import Pause, Plan
+from mqclient.wire.http1 import Response, ResponseReader
+
+T = TypeVar("T")
+
+# Below this, copying the parts together is cheaper than a second buffer in the kernel call.
+_JOIN_BYTES_MAX = 32 * 1024
+# A server closes idle connections after some seconds; a younger one need not be asked.
+_FRESH_S = 0.5
+_CONNECT_S_MAX = 5.0
+
+
+class Connection:
+    """One connection, one request at a time."""
+
+    __slots__ = ("_clock", "_reader", "_socket", "_timeout_s", "idle_since_s")
+
+    def __init__(self, endpoint: Endpoint, *, clock: Clock, timeout_s: float) -> None:
+        """Connect; raise ConnectFailed."""
+        address = f"{endpoint.host}:{endpoint.port}"
+        try:
+            plain = socket.create_connection(
+                (endpoint.host, endpoint.port), min(timeout_s, _CONNECT_S_MAX)
+            )
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error}") from error
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = (
+                ssl.create_default_context().wrap_socket(plain, server_hostname=endpoint.host)
+                if endpoint.is_tls
+                else plain
+            )
+        except OSError as error:
+            plain.close()
+            raise ConnectFailed(f"cannot talk to {address}: {error}") from error
+        self._reader = ResponseReader()
+        self._timeout_s = -1.0
+        self._clock = clock
+        self.idle_since_s = clock.steady_s()
+
+    @property
+    def has_answer_begun(self) -> bool:
+        """Tell whether any byte of the current answer came."""
+        return self._reader.has_begun
+
+    def is_usable(self, now_s: float) -> bool:
+        """Tell whether an idle connection is still open, as far as this side can know."""
+        if now_s - self.idle_since_s < _FRESH_S:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        # Nobody asked anything, so readable means closed, or broken in another way.
+        return not poll.poll(0)
+
+    def exchange(self, buffers: tuple[bytes, ...], timeout_s: float) -> Response:
+        """Write a request and read its answer; raise ConnectionLost or TimedOut."""
+        deadline_s = self._clock.steady_s() + timeout_s
+        data = b""
+        try:
+            self._set_timeout(timeout_s)
+            self._write(buffers)
+            reader, receive = self._reader, self._socket.recv
+            while True:
+                data = receive(reader.read_bytes)
+                response = reader.feed(data) if data else reader.feed_end()
+                if response is not None:
+                    return response
+                left_s = deadline_s - self._clock.steady_s()
+                if left_s <= 0:
+                    raise TimeoutError
+                self._set_timeout(left_s)
+        except TimeoutError as error:
+            raise TimedOut(f"no whole answer came within {timeout_s:.3f} s") from error
+        except OSError as error:
+            raise ConnectionLost(f"the connection was lost: {error}") from error
+        except ProtocolViolation as error:
+            if data:
+                raise
+            raise ConnectionLost("the connection ended before the answer was whole") from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def abort(self) -> None:
+        """End the exchange another thread has under way on this connection."""
+        with contextlib.suppress(OSError):
+            # The thread may have closed it meanwhile, which is what is wanted.
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _write(self, buffers: tuple[bytes, ...]) -> None:
+        if len(buffers) == 1 or sum(map(len, buffers)) <= _JOIN_BYTES_MAX:
+            self._socket.sendall(b"".join(buffers))
+        elif isinstance(self._socket, ssl.SSLSocket):
+            for buffer in buffers:
+                self._socket.sendall(buffer)
+        else:
+            self._write_gathered(buffers)
+
+    def _write_gathered(self, buffers: tuple[bytes, ...]) -> None:
+        sent = self._socket.sendmsg(buffers)
+        for buffer in buffers:
+            if sent < len(buffer):
+                self._socket.sendall(memoryview(buffer)[sent:])
+                sent = 0
+            else:
+                sent -= len(buffer)
+
+    def _set_timeout(self, timeout_s: float) -> None:
+        if timeout_s != self._timeout_s:
+            self._socket.settimeout(timeout_s)
+            self._timeout_s = timeout_s
+
+
+class Pool:
+    """Connections to one broker, opened as needed. Any thread may use it."""
+
+    def __init__(self, endpoint: Endpoint, *, clock: Clock, idle_max: int = 16) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._idle_max = idle_max
+        self._idle: deque[Connection] = deque()
+        self._used: set[Connection] = set()
+        self._pid = os.getpid()
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def call(self, call: Call[T], timeout_s: float) -> T:
+        """Carry out a call; raise the error of its answer or of the way there."""
+        deadline_s = self._clock.steady_s() + timeout_s
+        connection, was_idle = self._borrow(timeout_s)
+        try:
+            response = self._exchange(connection, call, deadline_s)
+        except ConnectionLost:
+            # The server may have closed an idle connection while the request was on its way.
+            if not (was_idle and call.is_repeatable) or connection.has_answer_begun:
+                raise
+            connection = self._open(deadline_s - self._clock.steady_s())
+            response = self._exchange(connection, call, deadline_s)
+        if response.keep_alive:
+            self._give_back(connection)
+        else:
+            connection.close()
+        return call.answer(response)
+
+    def run(self, plan: Plan[T]) -> T:
+        """Carry out a plan in this thread; return what it returns."""
+        try:
+            step = next(plan)
+            while True:
+                if isinstance(step, Pause):
+                    time.sleep(step.seconds)
+                    step = plan.send(None)
+                    continue
+                try:
+                    answer = self.call(step.call, step.timeout_s)
+                except MqError as error:
+                    step = plan.throw(error)
+                else:
+                    step = plan.send(answer)
+        except StopIteration as finished:
+            value: T = finished.value
+            return value
+
+    def close(self) -> None:
+        """Close idle connections; those in use are closed when their call ends."""
+        with self._lock:
+            self._is_closed = True
+            connections = list(self._idle)
+            self._idle.clear()
+        for connection in connections:
+            connection.close()
+
+    def abort(self) -> None:
+        """Close all connections; calls under way end with ConnectionLost."""
+        with self._lock:
+            self._is_closed = True
+            used = list(self._used)
+        for connection in used:
+            connection.abort()
+        self.close()
+
+    def _exchange(self, connection: Connection, call: Call[T], deadline_s: float) -> Response:
+        with self._lock:
+            if self._is_closed:
+                connection.close()
+                raise Closed("the client is closed")
+            self._used.add(connection)
+        try:
+            left_s = deadline_s - self._clock.steady_s()
+            return connection.exchange(call.buffers, max(left_s, 0.001))
+        except BaseException:
+            # Whatever stopped it, an interrupt too: the next answer would be the wrong one.
+            connection.close()
+            raise
+        finally:
+            with self._lock:
+                self._used.discard(connection)
+
+    def _borrow(self, timeout_s: float) -> tuple[Connection, bool]:
+        now_s = self._clock.steady_s()
+        while True:
+            with self._lock:
+                if self._is_closed:
+                    raise Closed("the client is closed")
+                if self._pid != os.getpid():
+                    # After a fork the sockets are the parent's; closing them here tells the
+                    # broker nothing.
+                    self._idle.clear()
+                    self._used.clear()
+                    self._pid = os.getpid()
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                return self._open(timeout_s), False
+            if connection.is_usable(now_s):
+                return connection, True
+            connection.close()
+
+    def _open(self, timeout_s: float) -> Connection:
+        return Connection(self._endpoint, clock=self._clock, timeout_s=max(timeout_s, 0.001))
+
+    def _give_back(self, connection: Connection) -> None:
+        connection.idle_since_s = self._clock.steady_s()
+        with self._lock:
+            if not self._is_closed and len(self._idle) < self._idle_max:
+                self._idle.append(connection)
+                return
+        connection.close()

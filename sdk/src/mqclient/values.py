@@ -1,0 +1,121 @@
+"""Small frozen values of the public interface. Knows no bytes, sockets or clocks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class AckMode(StrEnum):
+    """What an acknowledged send has reached."""
+
+    SYNC = "sync"
+    """The bytes are on the disk."""
+    ASYNC = "async"
+    """The bytes are in the system's cache."""
+    ONEWAY = "oneway"
+    """Nothing is promised."""
+
+
+class PullStatus(StrEnum):
+    """The four answers of a pull, as RocketMQ names them."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    NO_MATCHED_MSG = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+class Settled(StrEnum):
+    """What became of one receipt handle."""
+
+    OK = "ok"
+    EXPIRED = "expired"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingMessage:
+    """A message on its way out, as interceptors and selectors see it.
+
+    `queue` fixes the queue; otherwise messages of one `sharding_key` share a queue.
+    """
+
+    topic: str
+    body: bytes
+    tag: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    sharding_key: str | None = None
+    queue: int | None = None
+
+
+# A tuple: results are made by the hundred thousand, and a frozen dataclass costs three times that.
+class SendResult(NamedTuple):
+    """Where a message lies. `queue_offset` and `store_time_ms` are None after a one-way send."""
+
+    message_id: str
+    topic: str
+    queue: int
+    queue_offset: int | None
+    store_time_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReceipt:
+    """Where a batch lies: queue offsets from `queue_offset` on."""
+
+    count: int
+    queue_offset: int
+    store_time_ms: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicQueue:
+    """One queue of a topic."""
+
+    topic: str
+    queue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueRange:
+    """What a queue holds: offsets from `min_offset` up to, not with, `max_offset`.
+
+    An offset is None while the broker does not know it.
+    """
+
+    queue: int
+    min_offset: int | None
+    max_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """A topic as the broker describes it. Lists leave `queues` empty."""
+
+    topic: str
+    type: str
+    queue_count: int
+    perm: str | int | None = None
+    queues: tuple[QueueRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOffset:
+    """How far a group is in one queue; None is unknown, never 0."""
+
+    topic: str
+    queue: int
+    committed: int | None
+    delivered: int | None = None
+    max_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What became of one handle; `receipt_handle` is the new one where an extension made it."""
+
+    index: int
+    status: Settled
+    receipt_handle: str | None = None

@@ -1,0 +1,1 @@
+"""Bytes and values, both ways. Knows no sockets, threads, loops or clocks."""

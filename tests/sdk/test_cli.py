@@ -1,0 +1,192 @@
+"""The command `mq` as a process: bytes in, bytes out, exit codes."""
+
+import hashlib
+import json
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.sdk.fake_broker import FakeBroker, properties_of
+
+
+def mq(broker: FakeBroker, *words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*_command(broker), *words], input=data, capture_output=True, timeout=30, check=False
+    )
+
+
+def _command(broker: FakeBroker) -> list[str]:
+    run = "import sys; from mqclient.cli import main; sys.exit(main())"
+    return [sys.executable, "-c", run, "--server", broker.url]
+
+
+def test_lines_come_out_as_they_went_in(broker: FakeBroker) -> None:
+    data = b"first\n\nthird \xff\x00 line\r\nlast without newline"
+
+    sent = mq(broker, "produce", "orders", "--queue", "1", "--checksum", data=data)
+    received = mq(broker, "consume", "orders", "--group", "g")
+
+    assert sent.returncode == received.returncode == 0
+    assert received.stdout == data + b"\n"
+    assert hashlib.sha256(data).hexdigest().encode() in sent.stderr
+    assert re.search(rb"sent 4 messages, \d+ bytes in [\d.]+ s, \d+ messages/s", sent.stderr)
+    assert b"\r" not in sent.stderr
+
+
+def test_a_field_of_the_line_is_its_sharding_key(broker: FakeBroker) -> None:
+    data = b"".join(b"%d;user-%d\n" % (number, number % 3) for number in range(60))
+
+    sent = mq(
+        broker, "produce", "orders", "--key-field", "2", "--delimiter", ";", "--tag", "T",
+        data=data,
+    )  # fmt: skip
+
+    assert sent.returncode == 0
+    for queue in range(4):
+        for record in broker.queues["orders", queue]:
+            assert properties_of(record)["TAGS"] == "T"
+            assert properties_of(record)["__SHARDINGKEY"].startswith("user-")
+    for user in range(3):
+        of_user = [
+            [body for body in broker.bodies("orders", queue) if body.endswith(b"-%d" % user)]
+            for queue in range(4)
+        ]
+        (bodies,) = [found for found in of_user if found]
+        assert bodies == sorted(bodies, key=lambda body: int(body.split(b";")[0]))
+
+
+def test_a_pattern_finds_the_sharding_key(broker: FakeBroker) -> None:
+    mq(broker, "produce", "orders", "--key-regex", "id=([a-z]+)", data=b"x id=abc y\n")
+
+    (record,) = (record for queue in range(4) for record in broker.queues["orders", queue])
+    assert properties_of(record)["__SHARDINGKEY"] == "abc"
+
+
+def test_messages_are_acknowledged_after_they_were_written(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"0", b"1", b"2")
+
+    received = mq(broker, "consume", "orders", "--group", "g", "--max", "2")
+
+    assert received.stdout == b"0\n1\n"
+    assert [item for item in broker.settled if item[0] == "ack"] == [
+        ("ack", "orders", 0, 0), ("ack", "orders", 0, 1),
+    ]  # fmt: skip
+
+
+def test_a_reader_that_goes_away_leaves_the_messages_to_others(broker: FakeBroker) -> None:
+    broker.put("orders", 0, *(b"x" * 1000 for _ in range(1000)))
+    process = subprocess.Popen(
+        [*_command(broker), "consume", "orders", "--group", "g"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+
+    said = process.stderr.read()
+    process.stderr.close()
+    code = process.wait(30)
+
+    assert code == 141
+    assert said == b""
+    assert {verb for verb, *_ in broker.settled} == {"nack"}
+
+
+def test_a_message_in_json_has_all_its_fields(broker: FakeBroker) -> None:
+    broker.put("orders", 2, b"\xff", tag="A")
+    broker.put("orders", 2, "grün".encode())
+
+    received = mq(broker, "consume", "orders", "--group", "g", "--format", "json")
+
+    first, second = map(json.loads, received.stdout.splitlines())
+    assert (first["queue"], first["offset"], first["tag"]) == (2, "0", "A")
+    assert first["body_base64"] == "/w=="
+    assert second["body"] == "grün"
+
+
+def test_ordered_consumption_is_asked_of_the_broker(broker: FakeBroker) -> None:
+    mq(broker, "consume", "orders", "--group", "g", "--order", "key")
+
+    assert [document["ordered"] for _, document in broker.documents] == [True]
+
+
+def test_a_tail_from_the_beginning_leaves_no_trace(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"0", b"1")
+    broker.put("orders", 1, b"other")
+
+    seen = mq(broker, "tail", "orders", "--from", "begin", "--queue", "0", "--max", "2")
+
+    assert (seen.returncode, seen.stdout) == (0, b"0\n1\n")
+    assert broker.settled == []
+    assert broker.committed == {}
+
+
+def test_an_interrupt_ends_a_tail_without_a_traceback(broker: FakeBroker) -> None:
+    held = broker.fault("/queues/3/messages", "hold")
+    process = subprocess.Popen(
+        [*_command(broker), "tail", "orders", "--queue", "3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert held.fired.wait(10)
+
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert said == b"mq: interrupted\n"
+
+
+def test_topics_are_managed(broker: FakeBroker) -> None:
+    created = mq(broker, "topic", "create", "a", "--queues", "2")
+    listed = mq(broker, "topic", "list")
+    described = mq(broker, "topic", "describe", "a")
+    deleted = mq(broker, "topic", "delete", "a")
+
+    assert [created.returncode, deleted.returncode] == [0, 0]
+    assert listed.stdout == b"orders\tMIXED\t4\na\tMIXED\t2\n"
+    assert described.stdout == b"a\tMIXED\t2\nqueue\tmin_offset\tmax_offset\n0\t0\t0\n1\t0\t0\n"
+    assert "a" not in broker.topics
+
+
+@pytest.mark.parametrize("mode", ["produce", "consume", "ping"])
+def test_a_bench_prints_figures(broker: FakeBroker, mode: str) -> None:
+    broker.put("orders", 0, *(b"x" for _ in range(20)))
+
+    measured = mq(broker, "bench", "orders", "--mode", mode, "--messages", "20", "--size", "10")
+
+    assert measured.returncode == 0
+    assert re.search(rb" 20 messages of \d+ bytes in [\d.]+ s: \d+ messages/s", measured.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["topic", "describe", "nothing"], 1, b"mq: detail of unknown_topic [unknown_topic]\n"),
+        (["topic", "describe", "a b"], 1, b"invalid_name"),
+        (["topic"], 2, b"usage"),
+        (["produce", "orders", "--key-regex", "("], 2, b"regular expression"),
+    ],
+)
+def test_an_error_is_one_line_and_a_code(
+    broker: FakeBroker, words: list[str], code: int, said: bytes
+) -> None:
+    ended = mq(broker, *words)
+
+    assert ended.returncode == code
+    assert said in ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
+def test_a_broker_that_stays_busy_is_told_by_the_exit_code(broker: FakeBroker) -> None:
+    fault = broker.fault("messages?queue=", "status", times=10_000)
+
+    ended = mq(broker, "produce", "orders", data=b"x\n")
+
+    assert fault.fired_count > 1
+    assert ended.returncode == 3
+    assert b"sent 0 messages" in ended.stderr
