@@ -1,0 +1,51 @@
+# What people and machines type. Everything is installed into .venv, and nowhere else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Flags of `manage.py runmq`, for example: make run FLAGS="--port 9000 --data /srv/mqweb"
+FLAGS ?=
+# What pytest is given, for example: make test TESTS=tests/web
+TESTS ?= tests $(wildcard sdk/tests)
+SOURCES := apps mqweb manage.py $(wildcard sdk/src benchmarks)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: run test check crash bench clean
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.installed
+	$(BIN)/python manage.py runmq $(FLAGS)
+
+test: check
+	$(BIN)/python -m pytest -q -m "not crash" --timeout 300 $(TESTS)
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(SOURCES)
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python manage.py check --deploy --fail-level WARNING
+	$(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+
+crash: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -m crash --timeout 0 $(TESTS)
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks $(FLAGS)
+
+# Keeps the data directory and the virtual environment.
+clean:
+	rm -rf .mypy_cache .ruff_cache .hypothesis .import_linter_cache benchmarks/out
+	find apps mqweb tests sdk benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'mqweb needs Python 3.11 or newer: make PYTHON=...')"
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt sdk/pyproject.toml | $(BIN)/python
+	$(PIP) install -r requirements.txt
+	touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(PIP) install -r requirements-dev.txt
+	touch $@

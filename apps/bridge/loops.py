@@ -1,0 +1,45 @@
+"""Main loops beside the engine: a step again and again, until cancelled. Knows no step."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+_log = logging.getLogger("mqweb.broker")
+
+_AGAIN_S = 1.0
+
+
+async def every(
+    interval_s: float,
+    step: Callable[[], Awaitable[object]],
+    *,
+    name: str,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Await `step` every `interval_s` until cancelled.
+
+    A step that fails is logged with its traceback when it begins to fail, and tried again.
+    """
+    is_failing = False
+    while True:
+        try:
+            await step()
+        except Exception:
+            if not is_failing:
+                _log.exception("background_step_failed", extra={"step": name})
+            is_failing = True
+        else:
+            if is_failing:
+                _log.info("background_step_recovered", extra={"step": name})
+            is_failing = False
+        await sleep(interval_s)
+
+
+async def kept(
+    run: Callable[[], Awaitable[None]],
+    *,
+    name: str,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Await `run`, which should not return, and start it again when it fails."""
+    await every(_AGAIN_S, run, name=name, sleep=sleep)

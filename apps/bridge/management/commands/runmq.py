@@ -1,0 +1,138 @@
+"""`manage.py runmq`: the whole product in the foreground. Composes programs; starts no thread."""
+
+import argparse
+import http.client
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from apps.bridge import embedded, flags
+from apps.bridge.children import Program
+from apps.bridge.exits import Exit
+from apps.bridge.runlock import AlreadyRuns, RunLock
+from apps.bridge.supervisor import ProcessSignals, Supervisor
+from apps.engine.clock import Clock, SystemClock
+
+_DATABASE_READY_MS = 60_000
+_PROBE_TIMEOUT_S = 0.5
+
+_log = logging.getLogger("mqweb.supervisor")
+
+
+class Command(BaseCommand):
+    """Start PostgreSQL, migrate, start the broker, and keep them running until told to stop."""
+
+    help = "Run mqweb: embedded PostgreSQL (unless DATABASE_URL is set), broker and console."
+    # The checks ask about a database that this command has yet to start.
+    requires_system_checks = []
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the flags; manage.py has already turned them into variables."""
+        flags.add_flags(parser)
+
+    def handle(self, *_args: Any, **_options: Any) -> None:
+        """Run until stopped; exit with a code of `exits.Exit`."""
+        clock = SystemClock()
+        data: Path = settings.MQWEB.data
+        signals = ProcessSignals()
+        with signals.caught():
+            supervisor = Supervisor(clock=clock, signals=signals)
+            try:
+                lock = RunLock(data, clock=clock, sleep=time.sleep)
+            except AlreadyRuns as refusal:
+                raise CommandError(str(refusal), returncode=Exit.HELD) from refusal
+            try:
+                code = self._run(supervisor, clock, data, lock.for_children)
+            finally:
+                supervisor.stop()
+                lock.release()
+        if code != Exit.OK:
+            sys.exit(code)
+        self.stdout.write("mqweb has stopped.")
+
+    def _run(self, supervisor: Supervisor, clock: Clock, data: Path, inherited: int) -> int:
+        if settings.MQWEB.database_url is None:
+            try:
+                _start_database(supervisor, clock, data, inherited)
+            except embedded.CannotPrepare as refusal:
+                raise CommandError(str(refusal), returncode=Exit.REFUSED) from refusal
+        preparing = _manage("prepare", inherited)
+        prepared = supervisor.run_once(preparing)
+        if supervisor.is_stopping:
+            return Exit.OK
+        if prepared != Exit.OK:
+            # Known topics are served without a database; it is prepared when it comes back.
+            _log.error("database_not_prepared")
+            supervisor.add(preparing)
+        supervisor.add(_manage("broker", inherited))
+        return supervisor.run(has_started=self._announced)
+
+    def _announced(self) -> bool:
+        host, port = settings.MQWEB.host, settings.MQWEB.port
+        if not _answers(host, port):
+            return False
+        address = f"[{host}]" if ":" in host else host
+        self.stdout.write(
+            f"mqweb is ready: http://{address}:{port}/   data: {settings.MQWEB.data}   stop: Ctrl-C"
+        )
+        self.stdout.flush()
+        return True
+
+
+def _start_database(supervisor: Supervisor, clock: Clock, data: Path, inherited: int) -> None:
+    cluster = embedded.Cluster(data)
+    cluster.prepare()
+
+    def pause(seconds: float) -> None:
+        supervisor.pause(seconds)
+        if supervisor.is_stopping:
+            raise embedded.CannotPrepare("stopped while PostgreSQL was starting")
+
+    supervisor.add(
+        Program(
+            name="postgres",
+            command=cluster.command(),
+            account=embedded.account_under_root(),
+            # PostgreSQL's fast stop, then the immediate one, which a start recovers from.
+            stop_signal=signal.SIGINT,
+            harsher_signals=(signal.SIGQUIT, signal.SIGKILL),
+            # Its codes are not ours; it may always be started again.
+            final_codes=frozenset(),
+            log_file=cluster.log_file,
+            inherited=(inherited,),
+        )
+    )
+    cluster.wait_until_ready(
+        clock=clock,
+        sleep=pause,
+        deadline_ms=clock.monotonic_ms() + _DATABASE_READY_MS,
+    )
+
+
+def _manage(command: str, inherited: int) -> Program:
+    return Program(
+        name=command,
+        command=[sys.executable, sys.argv[0], command],
+        is_finite=command == "prepare",
+        environ=os.environ,
+        inherited=(inherited,),
+    )
+
+
+def _answers(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(host, port, timeout=_PROBE_TIMEOUT_S)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

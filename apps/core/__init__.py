@@ -1,0 +1,1 @@
+"""Shared plumbing of the web side: problems, request ids, paging, health, logging."""

@@ -1,0 +1,62 @@
+"""Django's own error answers: problem documents under /api, short pages elsewhere."""
+
+import logging
+import sys
+
+from django.http import HttpRequest, HttpResponse
+from django.views import defaults
+
+from apps.core.exceptions import DATABASE_ERRORS, DATABASE_RETRY_AFTER_S, problem_response
+
+_log = logging.getLogger("mqweb.http")
+
+
+def is_api(request: HttpRequest) -> bool:
+    """Say whether the caller expects problem documents."""
+    return request.path.startswith("/api/")
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 400: a request that Django found suspicious, such as a foreign Host header."""
+    if is_api(request):
+        kind = type(exception).__name__
+        code = "bad_host" if kind == "DisallowedHost" else "malformed_request"
+        return problem_response(request, code, "the request was refused before it was read")
+    return defaults.bad_request(request, exception)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 403."""
+    if is_api(request):
+        return problem_response(request, "forbidden", "the caller may not do this")
+    return defaults.permission_denied(request, exception)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer 404."""
+    if is_api(request):
+        return problem_response(request, "not_found", "nothing is served at this address")
+    return defaults.page_not_found(request, exception, template_name="errors/404.html")
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Answer 500, or 503 where the database is what failed."""
+    if isinstance(sys.exc_info()[1], DATABASE_ERRORS):
+        return database_unavailable(request)
+    if is_api(request):
+        return problem_response(
+            request, "internal_error", "the server failed; its log has the request id"
+        )
+    return defaults.server_error(request, template_name="errors/500.html")
+
+
+def database_unavailable(request: HttpRequest) -> HttpResponse:
+    """Answer 503 while the database is away."""
+    _log.warning("page_without_database", extra={"path": request.path})
+    headers = {"Retry-After": str(DATABASE_RETRY_AFTER_S)}
+    sentence = "The database does not answer. Messages are still sent and received."
+    if is_api(request):
+        return problem_response(request, "database_unavailable", sentence, headers=headers)
+    return HttpResponse(
+        f"{sentence}\n", status=503, content_type="text/plain; charset=utf-8", headers=headers
+    )

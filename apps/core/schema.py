@@ -1,0 +1,32 @@
+"""The OpenAPI document: the shape of problems, and rows that Django does not serve itself."""
+
+from typing import Any
+
+from drf_spectacular.utils import OpenApiResponse
+from rest_framework import serializers
+
+
+class ProblemEntry(serializers.Serializer[Any]):
+    """One refused value."""
+
+    pointer = serializers.CharField(help_text="JSON pointer (RFC 6901) into the request.")
+    detail = serializers.CharField()
+
+
+class Problem(serializers.Serializer[Any]):
+    """A problem document (RFC 9457)."""
+
+    type = serializers.CharField(help_text="Address of a page that explains the code.")
+    title = serializers.CharField()
+    status = serializers.IntegerField()
+    detail = serializers.CharField()
+    code = serializers.CharField()
+    retriable = serializers.BooleanField()
+    request_id = serializers.CharField()
+    errors = ProblemEntry(many=True)  # type: ignore[assignment]
+
+
+PROBLEM_RESPONSES = {
+    "4XX": OpenApiResponse(Problem, description="The request was refused."),
+    "5XX": OpenApiResponse(Problem, description="The server could not carry it out."),
+}

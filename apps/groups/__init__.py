@@ -1,0 +1,1 @@
+"""Who has read how far."""

@@ -1,0 +1,10 @@
+"""Application configuration of the groups."""
+
+from django.apps import AppConfig
+
+
+class GroupsConfig(AppConfig):
+    """Register the application under its short label."""
+
+    name = "apps.groups"
+    label = "groups"

@@ -1,0 +1,1 @@
+"""What exists: topics and their queues."""

@@ -1,0 +1,105 @@
+"""Admin of topics and queues. Changes go through the same service as the API's."""
+
+# Django names the arguments of these methods, whether we need them or not.
+# ruff: noqa: ARG002
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from apps.core.admin import ReadOnlyAdmin
+from apps.engine.errors import Refused
+from apps.engine.types import TopicType
+from apps.topics import services
+from apps.topics.models import MessageQueue, Topic
+
+if TYPE_CHECKING:
+    # Generic for type checkers only: Django's own classes take no parameter.
+    TopicModelForm = forms.ModelForm[Topic]
+    TopicModelAdmin = admin.ModelAdmin[Topic]
+else:
+    TopicModelForm = forms.ModelForm
+    TopicModelAdmin = admin.ModelAdmin
+
+
+class TopicForm(TopicModelForm):
+    """A topic's values; refused here exactly where the service would refuse them."""
+
+    class Meta:
+        model = Topic
+        fields = ["name", "type", "queue_count", "perm"]
+
+    def clean_name(self) -> str:
+        """Return the name; refuse what the service would."""
+        name: str = self.cleaned_data["name"]
+        try:
+            services.check_name(name)
+        except Refused as refusal:
+            raise ValidationError(str(refusal)) from refusal
+        return name
+
+    def clean_queue_count(self) -> int:
+        """Return the number of queues; refuse a smaller one than there is."""
+        queue_count: int = self.cleaned_data["queue_count"]
+        if self.instance.pk is not None and queue_count < self.initial["queue_count"]:
+            raise ValidationError("the number of queues can only grow")
+        return queue_count
+
+
+@admin.register(Topic)
+class TopicAdmin(TopicModelAdmin):
+    """Topics: the name is fixed once given."""
+
+    form = TopicForm
+    list_display = ["name", "type", "queue_count", "perm", "updated_at"]
+    list_filter = ["type", "perm"]
+    search_fields = ["name"]
+    show_full_result_count = False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Topic | None = None) -> list[str]:
+        """Return the name of a topic that exists."""
+        return [] if obj is None else ["name"]
+
+    def save_model(self, request: HttpRequest, obj: Topic, form: Any, change: bool) -> None:
+        """Save through the service."""
+        changed = services.create_or_change_topic(
+            name=obj.name,
+            queue_count=obj.queue_count,
+            type=TopicType(obj.type),
+            perm=obj.perm,
+        )
+        obj.pk = changed.topic.pk
+
+    def delete_model(self, request: HttpRequest, obj: Topic) -> None:
+        """Delete through the service."""
+        services.delete_topic(name=obj.name)
+
+    def get_deleted_objects(
+        self, objs: Sequence[Any] | QuerySet[Any], request: HttpRequest
+    ) -> tuple[list[Any], dict[str, int], set[str], list[Any]]:
+        """Name what goes with the topics; queues may go with their topic, never alone."""
+        objects, counts, permissions_needed, protected = super().get_deleted_objects(objs, request)
+        permissions_needed.discard(str(MessageQueue._meta.verbose_name))
+        return objects, counts, permissions_needed, protected
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Topic]) -> None:
+        """Delete the chosen topics through the service."""
+        names = list(queryset.values_list("name", flat=True))
+        for name in names:
+            services.delete_topic(name=name)
+        self.message_user(request, f"{len(names)} topics deleted", messages.SUCCESS)
+
+
+@admin.register(MessageQueue)
+class MessageQueueAdmin(ReadOnlyAdmin):
+    """Queues, to look at: their rows follow the topic's queue count."""
+
+    list_display = ["topic", "number", "perm"]
+    list_filter = ["perm"]
+    list_select_related = ["topic"]
+    search_fields = ["topic__name"]

@@ -1,0 +1,92 @@
+"""Shapes of topics on the wire. Offsets travel as strings, because they have 64 bits."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.pagination import rfc3339, sampled_at
+from apps.core.serializers import StrictChoiceField, StrictIntegerField, StrictSerializer
+from apps.engine import limits
+from apps.topics.models import QUEUE_COUNT_DEFAULT, Perm, Type
+from apps.topics.selectors import TopicState
+
+
+class StrictPermField(StrictIntegerField):
+    """RocketMQ's permission bits: 2 write, 4 read."""
+
+    def to_internal_value(self, data: Any) -> int:
+        """Return the bits; raise ValidationError for a value that is none of the known ones."""
+        perm = super().to_internal_value(data)
+        if perm not in Perm.values:
+            raise serializers.ValidationError(f"must be one of {', '.join(map(str, Perm.values))}")
+        return perm
+
+
+class TopicChange(StrictSerializer):
+    """Body of a PUT. What is left out keeps its value, or takes the default in a new topic."""
+
+    queue_count = StrictIntegerField(
+        required=False,
+        min_value=1,
+        max_value=limits.QUEUE_COUNT_MAX,
+        help_text=f"Number of queues, {QUEUE_COUNT_DEFAULT} in a new topic; it can only grow.",
+    )
+    type = StrictChoiceField(Type.values, required=False, help_text="MIXED in a new topic.")
+    perm = StrictPermField(
+        required=False, help_text="Sum of 2 (write) and 4 (read); 6 in a new topic."
+    )
+
+
+class QueueDocument(serializers.Serializer[Any]):
+    """A queue in an answer."""
+
+    queue = serializers.IntegerField()
+    min_offset = serializers.CharField(allow_null=True, help_text="64-bit integer as a string.")
+    max_offset = serializers.CharField(allow_null=True, help_text="One past the newest message.")
+
+
+class TopicDocument(serializers.Serializer[Any]):
+    """A topic in an answer."""
+
+    topic = serializers.CharField()
+    type = serializers.ChoiceField(Type.values)
+    queue_count = serializers.IntegerField()
+    perm = serializers.ChoiceField(Perm.values)
+    queues = QueueDocument(many=True)
+    created_at = serializers.DateTimeField()
+    updated_at = serializers.DateTimeField()
+    sampled_at = serializers.DateTimeField()
+
+
+class TopicList(serializers.Serializer[Any]):
+    """A page of topics."""
+
+    items = TopicDocument(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+    sampled_at = serializers.DateTimeField()
+
+
+def rendered(state: TopicState) -> dict[str, object]:
+    """Build the JSON shape of a topic."""
+    return {
+        "topic": state.name,
+        "type": state.type,
+        "queue_count": state.queue_count,
+        "perm": state.perm,
+        "queues": [
+            {
+                "queue": queue.number,
+                "min_offset": offset_text(queue.min_offset),
+                "max_offset": offset_text(queue.max_offset),
+            }
+            for queue in state.queues
+        ],
+        "created_at": rfc3339(state.created_at),
+        "updated_at": rfc3339(state.updated_at),
+        "sampled_at": sampled_at(),
+    }
+
+
+def offset_text(offset: int | None) -> str | None:
+    """Write an offset as a string; None stays None."""
+    return None if offset is None else str(offset)

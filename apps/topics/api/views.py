@@ -1,0 +1,83 @@
+"""REST views of topics: translate, call one service or selector, translate back."""
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.core.pagination import listing, page_of, page_request
+from apps.core.schema import PROBLEM_RESPONSES
+from apps.engine.types import TopicType
+from apps.topics import selectors, services
+from apps.topics.api.serializers import TopicChange, TopicDocument, TopicList, rendered
+
+
+class TopicListView(APIView):
+    """All topics."""
+
+    @extend_schema(
+        operation_id="list_topics",
+        parameters=[
+            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
+            OpenApiParameter("limit", int, description="topics on a page, 1 to 1000"),
+        ],
+        responses={200: TopicList, **PROBLEM_RESPONSES},
+        tags=["topics"],
+    )
+    def get(self, request: Request) -> Response:
+        """List topics by name, with what each queue holds."""
+        wanted = page_request(request.query_params)
+
+        found = selectors.topic_states(after=wanted.after, topics_max=wanted.items_max + 1)
+
+        states, next_cursor = page_of(found, wanted, key=lambda state: state.name)
+        return Response(listing([rendered(state) for state in states], next_cursor))
+
+
+class TopicView(APIView):
+    """One topic."""
+
+    @extend_schema(
+        operation_id="get_topic",
+        responses={200: TopicDocument, **PROBLEM_RESPONSES},
+        tags=["topics"],
+    )
+    def get(self, _request: Request, topic: str) -> Response:
+        """Return a topic and what each of its queues holds."""
+        return Response(rendered(selectors.topic_state(topic)))
+
+    @extend_schema(
+        operation_id="put_topic",
+        request=TopicChange,
+        responses={200: TopicDocument, 201: TopicDocument, **PROBLEM_RESPONSES},
+        tags=["topics"],
+    )
+    def put(self, request: Request, topic: str) -> Response:
+        """Make a topic, or change the given values of one that exists."""
+        services.check_name(topic)
+        change = TopicChange(data=request.data)
+        change.is_valid(raise_exception=True)
+        values = change.validated_data
+
+        changed = services.create_or_change_topic(
+            name=topic,
+            queue_count=values.get("queue_count"),
+            type=TopicType(values["type"]) if "type" in values else None,
+            perm=values.get("perm"),
+        )
+
+        return Response(
+            rendered(selectors.topic_state(topic)),
+            status=status.HTTP_201_CREATED if changed.is_new else status.HTTP_200_OK,
+        )
+
+    @extend_schema(
+        operation_id="delete_topic", responses={204: None, **PROBLEM_RESPONSES}, tags=["topics"]
+    )
+    def delete(self, _request: Request, topic: str) -> HttpResponse:
+        """Remove a topic from the catalog."""
+        services.delete_topic(name=topic)
+
+        return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,0 +1,94 @@
+"""Topics, their queues, and the version of the whole. Rows and constraints only."""
+
+from django.db import models
+from django.db.models import Q
+
+from apps.engine import limits
+from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
+
+NAME_REGEX = rf"^{limits.NAME_PATTERN.pattern}$"
+
+QUEUE_COUNT_DEFAULT = 4
+
+
+class Perm(models.IntegerChoices):
+    """What clients may do with a topic; RocketMQ's bits."""
+
+    NONE = 0, "nothing"
+    WRITE = PERM_WRITE, "write"
+    READ = PERM_READ, "read"
+    READ_WRITE = PERM_READ | PERM_WRITE, "read and write"
+
+
+class Type(models.TextChoices):
+    """Which kinds of message a topic takes."""
+
+    NORMAL = TopicType.NORMAL.value
+    FIFO = TopicType.FIFO.value
+    DELAY = TopicType.DELAY.value
+    TRANSACTION = TopicType.TRANSACTION.value
+    MIXED = TopicType.MIXED.value
+
+
+class Topic(models.Model):
+    """A named stream of messages, split into queues."""
+
+    # Names are compared byte by byte, as the engine does, whatever the database's language is.
+    name = models.CharField(max_length=limits.NAME_CHARACTERS_MAX, unique=True, db_collation="C")
+    type = models.CharField(max_length=16, choices=Type, default=Type.MIXED)
+    queue_count = models.PositiveSmallIntegerField(default=QUEUE_COUNT_DEFAULT)
+    perm = models.PositiveSmallIntegerField(choices=Perm, default=Perm.READ_WRITE)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(condition=Q(name__regex=NAME_REGEX), name="topic_name_is_valid"),
+            models.CheckConstraint(condition=Q(type__in=Type.values), name="topic_type_is_known"),
+            models.CheckConstraint(
+                condition=Q(queue_count__gte=1, queue_count__lte=limits.QUEUE_COUNT_MAX),
+                name="topic_queue_count_in_range",
+            ),
+            models.CheckConstraint(condition=Q(perm__in=Perm.values), name="topic_perm_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class MessageQueue(models.Model):
+    """One queue of a topic; its rows follow the topic's queue count."""
+
+    topic = models.ForeignKey(Topic, on_delete=models.CASCADE, related_name="queues")
+    number = models.PositiveSmallIntegerField()
+    perm = models.PositiveSmallIntegerField(choices=Perm, default=Perm.READ_WRITE)
+
+    class Meta:
+        ordering = ["topic", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["topic", "number"], name="queue_number_once_a_topic"),
+            models.CheckConstraint(
+                condition=Q(number__lt=limits.QUEUE_COUNT_MAX), name="queue_number_in_range"
+            ),
+            models.CheckConstraint(condition=Q(perm__in=Perm.values), name="queue_perm_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        """Return topic and number."""
+        return f"{self.topic}/{self.number}"
+
+
+class CatalogVersion(models.Model):
+    """The version of all topics together: one row, raised by every change in its transaction."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    version = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="catalog_version_is_one_row")]
+
+    def __str__(self) -> str:
+        """Return the version."""
+        return str(self.version)

@@ -1,0 +1,86 @@
+"""Topics as read: rows, with what the engine holds of each queue joined in."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from apps.bridge import engine as bridge
+from apps.engine.api import EngineAPI
+from apps.engine.errors import Busy, UnknownTopic
+from apps.engine.types import QueueRange
+from apps.topics.models import Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """A queue and the offsets readers may see; None where the engine cannot say."""
+
+    number: int
+    min_offset: int | None
+    max_offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic's row and its queues, in the order of their numbers."""
+
+    name: str
+    type: str
+    queue_count: int
+    perm: int
+    created_at: datetime
+    updated_at: datetime
+    queues: Sequence[QueueState]
+
+
+def topic_state(name: str) -> TopicState:
+    """Return one topic; raise UnknownTopic."""
+    topic = Topic.objects.filter(name=name).first()
+    if topic is None:
+        raise UnknownTopic(f"there is no topic {name!r}")
+    return _state(topic, _ranges([name]))
+
+
+def topic_states(*, after: str, topics_max: int) -> list[TopicState]:
+    """Return topics by name, those after `after`, at most `topics_max` of them."""
+    topics = list(Topic.objects.filter(name__gt=after).order_by("name")[:topics_max])
+    ranges = _ranges([topic.name for topic in topics])
+    return [_state(topic, ranges) for topic in topics]
+
+
+def _ranges(names: Sequence[str]) -> Mapping[str, Mapping[int, QueueRange]]:
+    """Ask the engine once for all topics; it may know fewer, or be on its way out."""
+    try:
+        return bridge.call(lambda engine: _ranges_of(engine, names))
+    except Busy:
+        return {}
+
+
+def _ranges_of(engine: EngineAPI, names: Sequence[str]) -> Mapping[str, Mapping[int, QueueRange]]:
+    known = engine.catalog.topics
+    return {
+        name: {found.queue: found for found in engine.queue_ranges(name)}
+        for name in names
+        if name in known
+    }
+
+
+def _state(topic: Topic, ranges: Mapping[str, Mapping[int, QueueRange]]) -> TopicState:
+    held = ranges.get(topic.name, {})
+    return TopicState(
+        name=topic.name,
+        type=topic.type,
+        queue_count=topic.queue_count,
+        perm=topic.perm,
+        created_at=topic.created_at,
+        updated_at=topic.updated_at,
+        queues=[_queue_state(number, held.get(number)) for number in range(topic.queue_count)],
+    )
+
+
+def _queue_state(number: int, found: QueueRange | None) -> QueueState:
+    return QueueState(
+        number=number,
+        min_offset=None if found is None else found.min_offset,
+        max_offset=None if found is None else found.max_offset,
+    )

@@ -1,0 +1,116 @@
+"""Rows to the engine's CatalogSnapshot, and its way there. The database decides; see `keep`."""
+
+import logging
+from functools import partial
+
+from django.db import transaction
+
+from apps.bridge import engine as bridge
+from apps.engine.api import EngineAPI
+from apps.engine.errors import Stopping
+from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
+from apps.topics.models import CatalogVersion, MessageQueue, Topic
+
+_log = logging.getLogger("mqweb.topics")
+
+
+def build() -> CatalogSnapshot:
+    """Read all topics. What is read is at least as new as the version says.
+
+    The version is read first: a change that commits in between is published again by its own
+    transaction, under its own version.
+    """
+    version = stored_version()
+    topics = {
+        topic.name: TopicSpec(
+            name=topic.name,
+            queue_count=topic.queue_count,
+            type=TopicType(topic.type),
+            perm=topic.perm,
+        )
+        for topic in Topic.objects.order_by("name").iterator()
+    }
+    return CatalogSnapshot(version=version, topics=topics)
+
+
+def stored_version() -> int:
+    """Return the catalog's version in the database; 0 when nothing was ever written."""
+    row = CatalogVersion.objects.filter(pk=1).first()
+    return 0 if row is None else row.version
+
+
+def raise_version(*, above: int = 0) -> None:
+    """Raise the catalog's version by one, or past `above`; call inside the changing transaction.
+
+    The row stays locked until the transaction ends, so that versions and changes have one order.
+    """
+    CatalogVersion.objects.get_or_create(pk=1)
+    row = CatalogVersion.objects.select_for_update().get(pk=1)
+    row.version = max(row.version, above) + 1
+    row.save(update_fields=["version"])
+
+
+def publish_after_commit() -> None:
+    """Publish the snapshot once the running transaction has committed."""
+    transaction.on_commit(publish)
+
+
+def publish() -> None:
+    """Give the engine what the database says.
+
+    In a process without an engine nothing happens: the broker's keeper picks the change up.
+    """
+    if bridge.engine_or_none() is None:
+        return
+    snapshot = build()
+    try:
+        bridge.call(partial(_publish_to, snapshot=snapshot))
+    except Stopping:
+        # The rows are committed, and the next start publishes them.
+        _log.warning("catalog_not_published", extra={"version": snapshot.version})
+
+
+def keep() -> bool:
+    """Bring engine and database together; say whether the engine was given something.
+
+    - The database is newer (changed by another process, or while we were down): publish it.
+    - The engine is newer (the database came from a backup): the database wins under a version
+      above the engine's.
+    - The database was never written and the engine has topics (the database was lost): the
+      engine's topics become rows.
+    """
+    held = bridge.call(lambda engine: engine.catalog)
+    version = stored_version()
+    if version == held.version:
+        return False
+    if version == 0:
+        _adopt(held)
+    elif version < held.version:
+        with transaction.atomic():
+            raise_version(above=held.version)
+        _log.warning("catalog_older_than_engine", extra={"version": version, "held": held.version})
+    publish()
+    return True
+
+
+def _adopt(held: CatalogSnapshot) -> None:
+    with transaction.atomic():
+        raise_version(above=held.version)
+        for spec in held.topics.values():
+            topic = Topic.objects.create(
+                name=spec.name, type=spec.type.value, queue_count=spec.queue_count, perm=spec.perm
+            )
+            add_queue_rows(topic, first=0)
+    _log.warning("catalog_adopted_from_engine", extra={"topics": len(held.topics)})
+
+
+def add_queue_rows(topic: Topic, *, first: int) -> None:
+    """Insert the rows of the queues from number `first` up to the topic's queue count."""
+    MessageQueue.objects.bulk_create(
+        MessageQueue(topic=topic, number=number, perm=topic.perm)
+        for number in range(first, topic.queue_count)
+    )
+
+
+def _publish_to(engine: EngineAPI, *, snapshot: CatalogSnapshot) -> None:
+    engine.publish_catalog(snapshot)

@@ -1,0 +1,30 @@
+#!/usr/bin/env python
+"""The command line of the product. Turns flags into variables before settings are read."""
+
+import os
+import sys
+
+from apps.bridge import flags
+from apps.bridge.exits import Exit
+from mqweb import env
+
+
+def main() -> int:
+    """Run one command; refuse settings that cannot be served with a sentence and exit code 2."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
+    os.environ.update(flags.variables_of(sys.argv[1:]))
+    try:
+        env.read(os.environ)
+    except env.Refused as refused:
+        print(f"mqweb: {refused}", file=sys.stderr)
+        return Exit.REFUSED
+
+    # Imported here: Django must not be loaded with settings that were refused.
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+    return Exit.OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

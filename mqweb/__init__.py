@@ -1,0 +1,1 @@
+"""The composition root: settings, addresses, and the ASGI application of one process."""

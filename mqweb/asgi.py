@@ -1,0 +1,83 @@
+"""The composition root of the broker process: what is opened, in which order, and who answers what.
+
+data plane      apps.doors.http, without Django
+websockets      Channels, from pages of our own hosts only
+the rest        Django
+"""
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from typing import cast
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
+django.setup()
+
+from channels.routing import URLRouter  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.conf import settings  # noqa: E402
+from django.core.asgi import get_asgi_application  # noqa: E402
+
+from apps.bridge import engine as bridge  # noqa: E402
+from apps.bridge import lifecycle  # noqa: E402
+from apps.console.routing import websocket_urlpatterns  # noqa: E402
+from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # noqa: E402
+from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
+from apps.doors.http.settings import DoorSettings  # noqa: E402
+from apps.engine.errors import EngineError  # noqa: E402
+from apps.engine.types import AckMode  # noqa: E402
+from mqweb.background import Background  # noqa: E402
+
+_door = create_app(
+    bridge.engine_or_none,
+    DoorSettings(
+        auth=settings.MQWEB.auth,
+        allowed_hosts=frozenset(host.strip("[]") for host in settings.ALLOWED_HOSTS),
+        default_ack=AckMode(settings.MQWEB.ack),
+    ),
+)
+_django = with_body_limit(
+    cast("App", get_asgi_application()), body_bytes_max=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+)
+_sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
+
+
+async def application(scope: Event, receive: Receive, send: Send) -> None:
+    """Hand a connection to the part that answers it."""
+    kind = scope["type"]
+    if kind == "http":
+        if is_data_plane(scope["path"], scope["method"]):
+            await _door(scope, receive, send)
+        else:
+            await _django(scope, receive, send)
+    elif kind == "websocket":
+        await _sockets(scope, receive, send)
+    else:
+        await _lifespan(receive, send)
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Open before the first request; close in reverse order when the server asks for the end."""
+    await receive()
+    stop = lifecycle.expect_stop()
+    async with AsyncExitStack() as opened:
+        opened.callback(stop.finished.set)
+        try:
+            engine = await lifecycle.open_engine()
+            opened.push_async_callback(lifecycle.close_engine, engine)
+            background = Background(engine)
+            opened.push_async_callback(background.stop)
+            await background.start()
+        except EngineError as error:
+            # The command reads the reason from `lifecycle` and turns it into an exit code.
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        told = asyncio.ensure_future(receive())
+        asked = asyncio.ensure_future(stop.requested.wait())
+        await asyncio.wait((told, asked), return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+    await told
+    await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,185 @@
+"""The one place that reads environment variables. Knows names, types and limits; not Django."""
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from apps.engine import limits
+from apps.engine.failpoints import Failpoints
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Refused(ValueError):
+    """A variable has a value that mqweb does not start with; the text says which and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """One environment variable: its name, what holds when it is unset, and what it means."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+VARIABLES = (
+    Variable(name="MQWEB_DATA", default="./data", meaning="directory of everything that is kept"),
+    Variable(name="MQWEB_HOST", default="127.0.0.1", meaning="address to listen on"),
+    Variable(name="MQWEB_PORT", default="8000", meaning="TCP port to listen on"),
+    Variable(name="DATABASE_URL", default="", meaning="PostgreSQL to use instead of our own"),
+    Variable(name="REDIS_URL", default="", meaning="Redis as channel layer instead of memory"),
+    Variable(name="MQWEB_AUTH", default="off", meaning="off, for loopback only"),
+    Variable(name="MQWEB_ACK", default="sync", meaning="sync or async, for sends that do not say"),
+    Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
+    Variable(name="MQWEB_SEGMENT_BYTES", default=str(limits.GIB), meaning="size of log segments"),
+    Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
+    Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
+    Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
+    Variable(name="MQWEB_LOG_LEVEL", default="INFO", meaning="lowest level that is logged"),
+)
+_DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
+
+_LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+# 50 characters is what Django's own check asks for.
+_SECRET_KEY_CHARACTERS_MIN = 50
+# Two batches of the largest size must fit; above 2 GiB positions leave the format's 32 bits.
+_SEGMENT_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
+_SEGMENT_BYTES_MAX = 2 * limits.GIB - 4096
+_FLUSH_INTERVAL_MS_MAX = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Every variable, parsed. `None` and the empty tuple mean "not set"."""
+
+    data: Path
+    host: str
+    port: int
+    database_url: str | None
+    redis_url: str | None
+    auth: str
+    ack: str
+    flush_interval_ms: int
+    segment_bytes: int
+    secret_key: str | None
+    allowed_hosts: tuple[str, ...]
+    failpoints: str
+    log_level: str
+
+    @property
+    def store(self) -> Path:
+        """Return the directory the engine owns."""
+        return self.data / "store"
+
+
+def read(environ: Mapping[str, str]) -> Environment:
+    """Parse the variables; raise Refused for the first one that cannot be served.
+
+    A variable that is set to the empty string counts as unset.
+    """
+    values = {name: environ.get(name, "") or default for name, default in _DEFAULTS.items()}
+    host = _host(values["MQWEB_HOST"])
+    return Environment(
+        data=Path(values["MQWEB_DATA"]).expanduser().resolve(),
+        host=host,
+        port=_integer(values, "MQWEB_PORT", 1, 65_535),
+        database_url=_url(values, "DATABASE_URL", ("postgres", "postgresql")),
+        redis_url=_url(values, "REDIS_URL", ("redis", "rediss", "unix")),
+        auth=_auth(values["MQWEB_AUTH"], host),
+        ack=_choice(values, "MQWEB_ACK", ("sync", "async")),
+        flush_interval_ms=_integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
+        segment_bytes=_integer(
+            values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
+        ),
+        secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
+        allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
+        failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),
+        log_level=_choice(values, "MQWEB_LOG_LEVEL", _LOG_LEVELS),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach an address; a name other than localhost is not."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _auth(value: str, host: str) -> str:
+    if value == "token":
+        raise Refused(
+            "MQWEB_AUTH=token: this version has no token authentication; "
+            "use MQWEB_AUTH=off on a loopback address"
+        )
+    if value != "off":
+        raise Refused(f"MQWEB_AUTH={value}: must be off")
+    if not is_loopback(host):
+        raise Refused(
+            f"MQWEB_HOST={host}: without authentication mqweb listens on a loopback address only; "
+            "use 127.0.0.1, ::1 or localhost"
+        )
+    return value
+
+
+def _host(value: str) -> str:
+    if not re.fullmatch(r"[0-9A-Za-z.:-]{1,253}", value):
+        raise Refused(f"MQWEB_HOST={value!r}: must be an address or a host name")
+    return value
+
+
+def _integer(values: Mapping[str, str], name: str, lowest: int, highest: int) -> int:
+    value = values[name]
+    # Longer digit strings are refused before int() would have to read them.
+    if not (value.isascii() and value.isdigit() and len(value) <= 12):
+        raise Refused(f"{name}={value!r}: must be a whole number")
+    if not lowest <= int(value) <= highest:
+        raise Refused(f"{name}={value}: must be from {lowest} to {highest}")
+    return int(value)
+
+
+def _choice(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    value = values[name]
+    if value not in choices:
+        raise Refused(f"{name}={value!r}: must be one of {', '.join(choices)}")
+    return value
+
+
+def _url(values: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | None:
+    value = values[name]
+    if not value:
+        return None
+    # The value may hold a password, so a refusal must not repeat it.
+    if urlsplit(value).scheme not in schemes:
+        raise Refused(
+            f"{name}: must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
+        )
+    return value
+
+
+def _secret_key(value: str) -> str | None:
+    if value and len(value) < _SECRET_KEY_CHARACTERS_MIN:
+        raise Refused(f"MQWEB_SECRET_KEY: needs {_SECRET_KEY_CHARACTERS_MIN} characters or more")
+    return value or None
+
+
+def _allowed_hosts(value: str) -> tuple[str, ...]:
+    hosts = tuple(host.strip() for host in value.split(",") if host.strip())
+    # A wildcard would let any web page reach a server without authentication by DNS rebinding.
+    if any("*" in host or host.startswith(".") for host in hosts):
+        raise Refused("MQWEB_ALLOWED_HOSTS: names must be written out, without wildcards")
+    return hosts
+
+
+def _checked(values: Mapping[str, str], name: str, parse: Callable[[str], object]) -> str:
+    try:
+        parse(values[name])
+    except ValueError as error:
+        raise Refused(f"{name}: {error}") from error
+    return values[name]

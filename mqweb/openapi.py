@@ -1,0 +1,25 @@
+"""Adds the data plane's rows to the OpenAPI document: both planes are one API to users."""
+
+from typing import Any
+
+from apps.doors.http import openapi
+
+Document = dict[str, Any]
+
+
+def add_data_plane(result: Document, **_: Any) -> Document:
+    """Merge paths and components of the HTTP door; raise ValueError where both claim a row."""
+    for path, operations in openapi.paths().items():
+        _merge(result.setdefault("paths", {}).setdefault(path, {}), operations, path)
+    for kind, members in openapi.components().items():
+        known = result.setdefault("components", {}).setdefault(kind, {})
+        for name, member in members.items():
+            # Both sides describe the problem document, and Django's description stands.
+            known.setdefault(name, member)
+    return result
+
+
+def _merge(target: Document, source: Document, path: str) -> None:
+    if twice := target.keys() & source.keys():
+        raise ValueError(f"{path}: {', '.join(sorted(twice))} described twice")
+    target.update(source)

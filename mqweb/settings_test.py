@@ -1,0 +1,29 @@
+"""Settings of the test run: the product's own, with a database the run has made for itself."""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+# One temporary directory for a run; `tests/conftest.py` starts a server in it.
+if "MQWEB_DATA" not in os.environ:
+    os.environ["MQWEB_DATA"] = tempfile.mkdtemp(prefix="mqweb-tests-")
+    atexit.register(shutil.rmtree, os.environ["MQWEB_DATA"], ignore_errors=True)
+os.environ.setdefault("MQWEB_SECRET_KEY", "only-for-tests-" * 4)
+
+from apps.bridge import embedded
+from mqweb import settings
+
+globals().update({name: value for name, value in vars(settings).items() if name.isupper()})
+
+DATABASES = {
+    "default": {
+        **settings.DATABASES["default"],
+        # A pool would hold connections while the test database is made and dropped.
+        "OPTIONS": {"connect_timeout": 2},
+    }
+}
+if settings.MQWEB.database_url is None:
+    # Only the superuser may create the test database.
+    DATABASES["default"]["USER"] = embedded.SUPERUSER
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -1,0 +1,22 @@
+"""Addresses of everything Django serves. The data plane's are in `apps.doors.http`."""
+
+from django.contrib import admin
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from mqweb.docs import ApiDocsView
+
+handler400 = "apps.core.handlers.bad_request"
+handler403 = "apps.core.handlers.forbidden"
+handler404 = "apps.core.handlers.not_found"
+handler500 = "apps.core.handlers.failed"
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
+    path("api/docs/", ApiDocsView.as_view(url_name="schema"), name="docs"),
+    path("api/v1/", include("apps.topics.api.urls")),
+    path("api/v1/", include("apps.groups.api.urls")),
+    path("", include("apps.core.urls")),
+    path("", include("apps.console.urls")),
+]

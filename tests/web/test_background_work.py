@@ -1,0 +1,105 @@
+"""What runs beside the doors: catalog keeper and offset projector, with and without a database."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import TypeVar
+
+import pytest
+from django.db import OperationalError, connection
+
+from apps.bridge import engine as bridge
+from apps.console import feed
+from apps.groups.models import ConsumerOffset
+from apps.topics import services, snapshot
+from mqweb.background import Background
+from tests.web.fake_engine import FakeEngine, names, progress
+
+Answer = TypeVar("Answer")
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+async def engine(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeEngine]:
+    """Install a fake engine on the test's loop, and let the console's feed sleep."""
+
+    async def sleep_for_ever(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(feed, "run", sleep_for_ever)
+    fake = FakeEngine()
+    bridge.install(fake, asyncio.get_running_loop())  # type: ignore[arg-type]
+    yield fake
+    bridge.remove()
+
+
+async def in_thread(work: Callable[[], Answer]) -> Answer:
+    """Carry out database work off the loop, and keep no connection for it."""
+
+    def carried_out() -> Answer:
+        try:
+            return work()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(carried_out)
+
+
+async def test_a_start_publishes_the_catalog_and_a_stop_projects_the_offsets(
+    engine: FakeEngine,
+) -> None:
+    await in_thread(partial(services.create_or_change_topic, name="orders"))
+    engine.published.clear()
+    engine.catalog = type(engine.catalog)()
+    background = Background(engine)  # type: ignore[arg-type]
+
+    await background.start()
+    published = names(engine.published)
+    engine.progress = [progress("g", "orders", 0, committed=2, delivered=3)]
+    await background.stop()
+
+    assert published == [["orders"]]
+    row = await in_thread(ConsumerOffset.objects.get)
+    assert (row.group, row.committed, row.delivered) == ("g", 2, 3)
+
+
+async def test_an_outage_is_logged_once_and_its_end_is_logged(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    background = Background(engine)  # type: ignore[arg-type]
+    asked: list[int] = []
+
+    def refuse() -> None:
+        asked.append(1)
+        raise OperationalError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "keep", refuse)
+        await background._keep_catalog()
+        await background._keep_catalog()
+    await background._keep_catalog()
+
+    assert asked == [1, 1]
+    events = [record.getMessage() for record in caplog.records if record.name == "mqweb.broker"]
+    assert events == ["database_away", "database_back"]
+
+
+async def test_a_start_without_a_database_still_starts(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    background = Background(engine)  # type: ignore[arg-type]
+    asked: list[int] = []
+
+    def refuse() -> None:
+        asked.append(1)
+        raise OperationalError("away")
+
+    monkeypatch.setattr(snapshot, "keep", refuse)
+
+    await background.start()
+    await background.stop()
+
+    assert asked
+    assert engine.published == []

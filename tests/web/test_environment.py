@@ -1,0 +1,92 @@
+"""Variables and flags: what is read, what is refused, and that a refusal tells no secret."""
+
+from pathlib import Path
+
+import pytest
+
+from apps.bridge import flags, secretfiles
+from mqweb import env
+
+
+def test_without_variables_everything_has_its_default() -> None:
+    found = env.read({})
+
+    assert found.data == Path("data").resolve()
+    assert (found.host, found.port, found.auth, found.ack) == ("127.0.0.1", 8000, "off", "sync")
+    assert found.segment_bytes == 1024**3
+    assert found.flush_interval_ms == 500
+    assert found.database_url is None
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    assert env.read({"MQWEB_PORT": "", "DATABASE_URL": ""}) == env.read({})
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "::", "192.168.1.5", "example.com", "127.0.0.1.nip.io"]
+)
+def test_without_authentication_only_loopback_is_listened_on(host: str) -> None:
+    with pytest.raises(env.Refused, match="loopback"):
+        env.read({"MQWEB_HOST": host})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "::1", "localhost"])
+def test_loopback_addresses_are_taken(host: str) -> None:
+    assert env.read({"MQWEB_HOST": host}).host == host
+
+
+def test_token_authentication_is_refused_and_not_pretended() -> None:
+    with pytest.raises(env.Refused, match="no token authentication"):
+        env.read({"MQWEB_AUTH": "token", "MQWEB_HOST": "0.0.0.0"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MQWEB_PORT", "0"), ("MQWEB_PORT", "65536"), ("MQWEB_PORT", "http"),
+        ("MQWEB_PORT", "-1"), ("MQWEB_PORT", "9" * 5000), ("MQWEB_PORT", "٣"),
+        ("MQWEB_ACK", "oneway"), ("MQWEB_AUTH", "on"), ("MQWEB_HOST", "a b"),
+        ("MQWEB_FLUSH_INTERVAL_MS", "0"), ("MQWEB_SEGMENT_BYTES", "1024"),
+        ("MQWEB_SEGMENT_BYTES", str(1024**4)), ("MQWEB_SECRET_KEY", "short"),
+        ("MQWEB_ALLOWED_HOSTS", "*"), ("MQWEB_ALLOWED_HOSTS", "a,.example.com"),
+        ("MQWEB_FAILPOINTS", "log.nowhere=kill(1)"), ("MQWEB_LOG_LEVEL", "LOUD"),
+        ("DATABASE_URL", "mysql://u:hunter2@h/d"), ("REDIS_URL", "http://h"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(env.Refused, match=name) as refused:
+        env.read({name: value})
+
+    assert "hunter2" not in str(refused.value)
+
+
+def test_flags_become_variables_of_the_two_commands_only() -> None:
+    arguments = ["--port", "9000", "--data=/x", "--unknown"]
+
+    assert flags.variables_of(["runmq", *arguments]) == {"MQWEB_PORT": "9000", "MQWEB_DATA": "/x"}
+    assert flags.variables_of(["broker", *arguments]) != {}
+    assert flags.variables_of(["migrate", *arguments]) == {}
+    assert flags.variables_of([]) == {}
+
+
+def test_every_flag_stands_for_a_variable_that_is_read() -> None:
+    assert set(flags.FLAGS.values()) <= {variable.name for variable in env.VARIABLES}
+
+
+def test_a_kept_secret_is_made_once_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "secret-key"
+
+    first, second = secretfiles.kept_secret(path), secretfiles.kept_secret(path)
+
+    assert first == second
+    assert len(first) >= 50
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["secret-key"]
+
+
+def test_of_two_writers_at_once_the_first_wins(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+
+    assert secretfiles.write_once(path, "first")
+    assert not secretfiles.write_once(path, "second")
+    assert path.read_text() == "first\n"
