@@ -1,0 +1,122 @@
+"""Start, kill and stop a real broker process, and talk to it over plain HTTP.
+
+Uses the standard library only, so that what is checked is not checked by itself.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from apps.engine.config import EngineConfig
+from apps.engine.limits import MIB
+from apps.engine.local import LocalEngine
+from apps.engine.types import CatalogSnapshot, TopicSpec
+
+ROOT = Path(__file__).parents[2]
+START_S_MAX = 60.0
+# Nothing listens on port 1: the broker must serve known topics without its database.
+NO_DATABASE = "postgresql://nobody@127.0.0.1:1/none"
+SEGMENT_BYTES = 64 * MIB
+
+
+class Unanswered(Exception):
+    """The request has no answer: whether it was carried out is unknown."""
+
+
+def free_port() -> int:
+    """Return a TCP port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def prepare_store(data: Path, topics: dict[str, int]) -> None:
+    """Make a store that knows `topics`, as a broker leaves it behind when it stops."""
+    engine = await LocalEngine.open(
+        data / "store", EngineConfig(segment_bytes=SEGMENT_BYTES, reserve_bytes=0)
+    )
+    specs = {name: TopicSpec(name=name, queue_count=count) for name, count in topics.items()}
+    engine.publish_catalog(CatalogSnapshot(version=1, topics=specs))
+    await engine.close()
+
+
+class Broker:
+    """One broker process on one data directory."""
+
+    def __init__(self, data: Path, *command: str) -> None:
+        """Choose the command that runs it: `manage.py broker` unless told otherwise."""
+        self.data = data
+        self.port = free_port()
+        self.log = data / "broker.log"
+        self._command = command or ("manage.py", "broker")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def prepare(self, **topics: int) -> None:
+        """Make the store before the first start."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        asyncio.run(prepare_store(self.data, topics))
+
+    def start(self, **variables: str) -> None:
+        """Start the process and return when it serves; AssertionError with its log when not."""
+        environment = {
+            **os.environ,
+            "MQWEB_DATA": str(self.data),
+            "MQWEB_PORT": str(self.port),
+            "MQWEB_SEGMENT_BYTES": str(SEGMENT_BYTES),
+            "DATABASE_URL": NO_DATABASE,
+            "DJANGO_SETTINGS_MODULE": "mqweb.settings",
+            **variables,
+        }
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *self._command], cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + START_S_MAX
+        while not self.is_ready():
+            is_hopeless = self._process.poll() is not None or time.monotonic() > deadline
+            assert not is_hopeless, self.log.read_text()[-4000:]
+            time.sleep(0.02)
+
+    def is_ready(self) -> bool:
+        """Say whether the broker answers that it serves."""
+        try:
+            return self.call("GET", "/readyz")[0] == 200
+        except Unanswered:
+            return False
+
+    def kill(self) -> None:
+        """Kill the process as the kernel would, and wait until it is gone."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        assert self._process.wait() == -signal.SIGKILL
+
+    def stop(self) -> int:
+        """Ask the process to stop, and return its exit code."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.terminate()
+        return self._process.wait(timeout=30)
+
+    def call(self, verb: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Make one request on a connection of its own; raise Unanswered when it got no answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            headers = {"Content-Type": "application/json"} if data else {}
+            connection.request(verb, path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unanswered(str(error)) from error
+        finally:
+            connection.close()
+        is_json = "json" in (response.getheader("Content-Type") or "")
+        return response.status, json.loads(text) if is_json and text else text
