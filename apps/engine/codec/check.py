@@ -4,15 +4,27 @@ Everything is an array operation over the batch but the body checksums: CRC-32 h
 and a comprehension over slices costs 0.12 us a message of 1 KiB, no more than copying it.
 """
 
+import struct
+
 import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.codec import layout
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.checksum import crc32
+from apps.engine.codec.properties import TAGS, decode_properties
 from apps.engine.codec.scan import Properties, Separators, property_sections, separators, tag_hashes
+from apps.engine.codec.tags import java_hash
 from apps.engine.codec.windows import window
-from apps.engine.errors import ChecksumMismatch, MalformedBatch, MessageTooLarge
+from apps.engine.errors import ChecksumMismatch, EngineError, MalformedBatch, MessageTooLarge
+
+# Up to here a loop is cheaper than array operations.
+_FEW = 12
+_IPV6 = layout.SYS_FLAG_BORN_IPV6 | layout.SYS_FLAG_STORE_IPV6
+# Total size, magic, body checksum, queue, system flag, body length; the rest is passed over.
+_FIELDS = struct.Struct(">iiii20xi44xi")
+_LENGTH = struct.Struct(">h")
+assert _FIELDS.size == layout.RECORD_HEADER_BYTES
 
 
 def check_batch(
@@ -32,6 +44,27 @@ def check_batch(
         raise MalformedBatch("a batch needs records, each at least as long as its fixed part")
     if int(sizes.sum(dtype=np.int64)) != len(payload):
         raise MalformedBatch("record sizes do not add up to the payload")
+    check = check_few if len(sizes) <= _FEW else check_many
+    return check(
+        payload,
+        sizes,
+        topic=topic,
+        queue=queue,
+        body_bytes_max=body_bytes_max,
+        properties_bytes_max=properties_bytes_max,
+    )
+
+
+def check_many(
+    payload: bytearray,
+    sizes: NDArray[np.int32],
+    *,
+    topic: str,
+    queue: int,
+    body_bytes_max: int,
+    properties_bytes_max: int,
+) -> NDArray[np.int64]:
+    """Check records whose sizes add up, by array operations; see `check_batch`."""
     starts = starts_of(sizes)
     body_bytes = _check_headers(payload, starts, sizes, topic=topic, queue=queue)
     lengths = _check_tails(payload, starts, sizes, body_bytes, topic=topic)
@@ -46,6 +79,72 @@ def check_batch(
     _check_properties(properties, marks)
     _check_bodies(payload, starts, body_bytes)
     return tag_hashes(properties, marks)
+
+
+def check_few(
+    payload: bytearray,
+    sizes: NDArray[np.int32],
+    *,
+    topic: str,
+    queue: int,
+    body_bytes_max: int,
+    properties_bytes_max: int,
+) -> NDArray[np.int64]:
+    """Check records whose sizes add up, one after another; see `check_batch`.
+
+    The loop is for a handful: a record costs 4 us here, and the array operations cost 60 us
+    however few records there are.
+    """
+    name = topic.encode()
+    hashes = []
+    start = 0
+    for number, size in enumerate(sizes.tolist()):
+        total, magic, crc, queue_id, sys_flag, body_bytes = _FIELDS.unpack_from(payload, start)
+        body_at = start + layout.RECORD_HEADER_BYTES
+        topic_at = body_at + body_bytes
+        section_at = topic_at + 1 + len(name) + 2
+        end = start + size
+        if total != size:
+            raise _at(number, MalformedBatch, "total size differs from the batch's size table")
+        if magic != layout.RECORD_MAGIC:
+            raise _at(number, MalformedBatch, "magic is not V1's")
+        if queue_id != queue:
+            raise _at(number, MalformedBatch, "queue id is not the request's")
+        if sys_flag & _IPV6:
+            raise _at(number, MalformedBatch, "IPv6 hosts are not accepted")
+        if body_bytes < 0 or section_at > end:
+            raise _at(number, MalformedBatch, "body length does not fit")
+        if payload[topic_at] != len(name) or payload[topic_at + 1 : section_at - 2] != name:
+            raise _at(number, MalformedBatch, "topic is not the request's")
+        (section_bytes,) = _LENGTH.unpack_from(payload, section_at - 2)
+        if section_at + section_bytes != end:
+            raise _at(number, MalformedBatch, "properties length does not fit")
+        if body_bytes > body_bytes_max:
+            raise _at(number, MessageTooLarge, f"body over {body_bytes_max} bytes")
+        if section_bytes > properties_bytes_max:
+            raise _at(number, MessageTooLarge, f"properties over {properties_bytes_max} bytes")
+        hashes.append(_tag_hash(bytes(payload[section_at:end]), number))
+        with memoryview(payload) as view, view[body_at:topic_at] as body:
+            if crc32(body) & layout.BODY_CRC_MASK != crc:
+                raise _at(number, ChecksumMismatch, "body does not have its checksum")
+        start = end
+    return np.array(hashes, dtype=np.int64)
+
+
+def _tag_hash(section: bytes, number: int) -> int:
+    if section and section[-1] != layout.PROPERTY_VALUE_END:
+        raise _at(number, MalformedBatch, "properties have no end")
+    if section.count(b"\x01") != section.count(b"\x02"):
+        raise _at(number, MalformedBatch, "properties are malformed")
+    try:
+        tag = decode_properties(section).get(TAGS)
+    except MalformedBatch as error:
+        raise _at(number, MalformedBatch, str(error)) from error
+    return java_hash(tag) if tag else 0
+
+
+def _at(number: int, error: type[EngineError], what: str) -> EngineError:
+    return error(f"record {number}: {what}")
 
 
 def _refuse(is_bad: NDArray[np.bool_], error: type[Exception], what: str) -> None:
@@ -65,8 +164,7 @@ def _check_headers(
     _refuse(ints[starts] != sizes, MalformedBatch, "total size differs from the batch's size table")
     _refuse(ints[starts + 4] != layout.RECORD_MAGIC, MalformedBatch, "magic is not V1's")
     _refuse(ints[starts + 12] != queue, MalformedBatch, "queue id is not the request's")
-    ipv6 = layout.SYS_FLAG_BORN_IPV6 | layout.SYS_FLAG_STORE_IPV6
-    _refuse((ints[starts + 36] & ipv6) != 0, MalformedBatch, "IPv6 hosts are not accepted")
+    _refuse((ints[starts + 36] & _IPV6) != 0, MalformedBatch, "IPv6 hosts are not accepted")
     body_bytes = ints[starts + 84].astype(np.int64)
     room = sizes - layout.RECORD_FIXED_BYTES - len(topic)
     _refuse((body_bytes < 0) | (body_bytes > room), MalformedBatch, "body length does not fit")
