@@ -45,7 +45,7 @@ from apps.engine.types import (
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
-# Sends of one turn of the loop share a frame up to here; a larger one is written by itself.
+# Small sends of one turn of the loop, but the first, share frames of about this size.
 _SHARED_FRAME_BYTES = 1024 * 1024
 _OWN_FRAME_BYTES = 64 * 1024
 # A parked reader looks again this often even if nobody wakes it, as RocketMQ's hold service does.
@@ -83,6 +83,7 @@ class LocalEngine:
         self._holds = Holds(parked_max=config.parked_max)
         self._outbox: list[tuple[list[CheckedBatch], asyncio.Future[tuple[list[Appended], int]]]]
         self._outbox = []
+        self._is_turn_begun = False
         # The last batch may overshoot; a frame must fit a segment whatever its size.
         room = (config.segment_bytes - config.batch_bytes_max) // 2
         self._shared_frame_bytes = min(_SHARED_FRAME_BYTES, room)
@@ -184,10 +185,15 @@ class LocalEngine:
         """Store batches in one atomic frame; see EngineAPI."""
         self._check_serving()
         checked = self._broker.appender.check(batches)
-        if not self._outbox and _payload_bytes(checked) >= _OWN_FRAME_BYTES:
-            appended, frame_end = self._write(checked)
-        else:
+        if self._is_turn_begun and _payload_bytes(checked) < _OWN_FRAME_BYTES:
             appended, frame_end = await self._share_frame(checked)
+        else:
+            # The first send of a turn, or a large one: waiting for company would gain nothing.
+            if not self._is_turn_begun:
+                self._is_turn_begun = True
+                self._loop.call_soon(self._end_turn)
+            self._drain()
+            appended, frame_end = self._write(checked)
         if ack is AckMode.SYNC:
             await self._commits.durable(frame_end)
         return appended
@@ -196,11 +202,13 @@ class LocalEngine:
         self, checked: list[CheckedBatch]
     ) -> "asyncio.Future[tuple[list[Appended], int]]":
         """Queue batches for the frame written at the end of this turn of the loop."""
-        if not self._outbox:
-            self._loop.call_soon(self._drain)
         written: asyncio.Future[tuple[list[Appended], int]] = self._loop.create_future()
         self._outbox.append((checked, written))
         return written
+
+    def _end_turn(self) -> None:
+        self._is_turn_begun = False
+        self._drain()
 
     def _drain(self) -> None:
         outbox, self._outbox = self._outbox, []

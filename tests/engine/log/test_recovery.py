@@ -196,6 +196,16 @@ def test_a_clean_mark_is_not_believed_when_something_lies_behind(disk: Simulated
     assert bodies_of(log) == [b"one", b"two"]
 
 
+def test_an_open_log_is_not_marked_as_cleanly_stopped(disk: SimulatedDisk) -> None:
+    opened(disk).close(clean=True)
+
+    opened(disk)
+
+    content = atomic.load(disk, "checkpoint/log")
+    assert content is not None
+    assert content["clean"] is False
+
+
 # --- rot is refused, and nothing is changed ------------------------------------------------------
 
 

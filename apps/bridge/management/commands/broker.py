@@ -10,7 +10,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.bridge import flags, lifecycle
+from apps.bridge import flags, lifecycle, serving
 from apps.bridge.exits import Exit
 
 # Requests that are still not answered are cut off when this is over.
@@ -88,13 +88,14 @@ def _configuration() -> uvicorn.Config:
         # A name, not an import: the composition root stands above this application.
         "mqweb.asgi:application",
         loop="uvloop",
-        http="httptools",
+        http=serving.Protocol,
         ws="websockets-sansio",
         lifespan="on",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        date_header=False,
         backlog=_BACKLOG,
         ws_max_size=_SOCKET_FRAME_BYTES_MAX,
         timeout_keep_alive=_KEEP_ALIVE_S,

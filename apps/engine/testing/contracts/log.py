@@ -156,6 +156,25 @@ class CommitLogContract:
         assert [len(body) for body in bodies_of(log)] == [6, SMALL.segment_bytes - around, 6]
         log.close(clean=True)
 
+    @pytest.mark.parametrize(("spare_bytes", "segment"), [(7, 1), (8, 0), (9, 0)])
+    def test_a_frame_leaves_room_for_a_filler_or_goes_to_the_next_segment(
+        self, disk: Disk, clock: ManualClock, spare_bytes: int, segment: int
+    ) -> None:
+        log = self.opened(disk, clock)
+        around = 168 + 4 + 91 + len("orders")
+        first = log.append([run_of([bytes(30_000)])])
+        left = SMALL.segment_bytes - first.end
+
+        second = log.append([run_of([bytes(left - around - spare_bytes)])])
+        log.append([run_of([b"behind"])])
+
+        assert second.log_offset // SMALL.segment_bytes == segment
+        assert len(bodies_of(log)) == 3
+        log.close(clean=False)
+        log = self.opened(disk, clock)
+        assert len(bodies_of(log)) == 3
+        log.close(clean=True)
+
     def test_chosen_records_come_in_the_order_asked_for(
         self, disk: Disk, clock: ManualClock
     ) -> None:
@@ -174,6 +193,20 @@ class CommitLogContract:
         starts = starts_of(np.array([r.size_bytes for r in chosen], dtype=np.int32)).tolist()
         assert [decode_record(payload, start) for start in starts] == chosen
         assert log.written_offset > 2 * SMALL.segment_bytes
+        log.close(clean=True)
+
+    def test_the_header_between_two_frames_is_not_read_as_a_record(
+        self, disk: Disk, clock: ManualClock
+    ) -> None:
+        log = self.opened(disk, clock)
+        frames = [log.append([run_of([body])]) for body in (b"one", b"two")]
+        log_offsets = np.array([f.run_log_offsets[0] for f in frames], dtype=np.int64)
+        sizes = np.array([f.end - f.run_log_offsets[0] for f in frames], dtype=np.int32)
+
+        payload = log.read_records(log_offsets, sizes, wait=True)
+
+        assert len(payload) == sizes.sum()
+        assert decode_record(payload, int(sizes[0])).body == b"two"
         log.close(clean=True)
 
     def test_reading_nothing_gives_nothing(self, disk: Disk, clock: ManualClock) -> None:

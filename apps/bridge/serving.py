@@ -1,0 +1,53 @@
+"""How the HTTP server writes its answers. Knows uvicorn's protocol, nothing of what is answered."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+class JoinedWrites:
+    """A transport that sends the head of an answer together with what follows it in the same turn.
+
+    The server writes head and body apart; a client that waits would be woken twice, which costs
+    more than the whole answer. What nothing follows is sent at the end of the turn.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        """Write through to `transport`."""
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        """Send what is held and `data`, or hold `data` when nothing is."""
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        elif data:
+            self._held = data
+            self._loop.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Send what is held and close."""
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        """Leave everything else to the transport, with nothing held back."""
+        self._flush()
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            if not self._transport.is_closing():
+                self._transport.write(held)
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol over joined writes."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Put the joining transport between the server and the socket."""
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
