@@ -23,7 +23,8 @@ class JoinedWrites:
         """Send what is held and `data`, or hold `data` when nothing is."""
         if self._held:
             held, self._held = self._held, b""
-            self._transport.write(held + data)
+            # Not joined: a body may be megabytes.
+            self._transport.writelines([held, data])
         elif data:
             self._held = data
             self._loop.call_soon(self._flush)

@@ -90,6 +90,8 @@ class LocalEngine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._syncs = 0
+        self._warming: asyncio.Future[None] = self._loop.create_future()
+        self._warming.set_result(None)
         self._stopped: EngineError | None = None
         self._arm_timer()
         self._checkpoints = asyncio.create_task(self._checkpoint_regularly())
@@ -133,6 +135,7 @@ class LocalEngine:
         if self._timer is not None:
             self._timer.cancel()
         self._holds.wake_all()
+        await asyncio.gather(self._warming, return_exceptions=True)
         await self._commits.close()
         await self._loop.run_in_executor(self._sync_thread, self._broker.close)
         self._sync_thread.shutdown()
@@ -237,6 +240,11 @@ class LocalEngine:
         except Damaged as error:
             self._fail(error)
             raise
+        if self._broker.log.wants_warmth and self._warming.done():
+            self._warming = self._loop.run_in_executor(
+                self._read_threads, self._broker.log.warm_ahead
+            )
+            self._warming.add_done_callback(_note_warming)
         if any(self._holds.is_awaited((batch.topic, batch.queue)) for batch in checked):
             # Readers see only what is synced, so one who waits is a reason to sync.
             self._commits.request_sync()
@@ -397,6 +405,12 @@ class LocalEngine:
     def _check_serving(self) -> None:
         if self._stopped is not None:
             raise Stopping("the engine takes no more requests") from self._stopped
+
+
+def _note_warming(warming: "asyncio.Future[None]") -> None:
+    if not warming.cancelled() and (error := warming.exception()) is not None:
+        # The writes will meet whatever it was; only their speed depended on it.
+        _log.warning("warming the log failed: %s", error)
 
 
 def _payload_bytes(checked: Sequence[CheckedBatch]) -> int:

@@ -105,7 +105,7 @@ class MessageBlock:
 
     topic: str
     queue: int
-    payload: bytes | bytearray
+    payload: bytes | bytearray | memoryview
     sizes: NDArray[np.int32]
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from apps.bridge import engine as bridge
+from apps.core.exceptions import DATABASE_ERRORS
 from apps.engine.api import EngineAPI
 from apps.engine.errors import Busy, UnknownTopic
 from apps.engine.types import QueueRange
@@ -28,17 +29,43 @@ class TopicState:
     type: str
     queue_count: int
     perm: int
-    created_at: datetime
-    updated_at: datetime
+    created_at: datetime | None
+    updated_at: datetime | None
     queues: Sequence[QueueState]
 
 
 def topic_state(name: str) -> TopicState:
-    """Return one topic; raise UnknownTopic."""
-    topic = Topic.objects.filter(name=name).first()
+    """Return one topic; raise UnknownTopic.
+
+    While the database is away the engine answers, as far as it knows the topic: producers ask for
+    the number of queues, and messages go on.
+    """
+    try:
+        topic = Topic.objects.filter(name=name).first()
+    except DATABASE_ERRORS:
+        found = bridge.call(lambda engine: _known_state(engine, name))
+        if found is None:
+            raise
+        return found
     if topic is None:
         raise UnknownTopic(f"there is no topic {name!r}")
     return _state(topic, _ranges([name]))
+
+
+def _known_state(engine: EngineAPI, name: str) -> TopicState | None:
+    spec = engine.catalog.topics.get(name)
+    if spec is None:
+        return None
+    held = {found.queue: found for found in engine.queue_ranges(name)}
+    return TopicState(
+        name=name,
+        type=spec.type,
+        queue_count=spec.queue_count,
+        perm=spec.perm,
+        created_at=None,
+        updated_at=None,
+        queues=[_queue_state(number, held.get(number)) for number in range(spec.queue_count)],
+    )
 
 
 def topic_states(*, after: str, topics_max: int) -> list[TopicState]:

@@ -118,7 +118,9 @@ def _events(body: bytes | Sequence[bytes], is_cut: bool) -> Iterable[Event]:
 def _response(sent: list[Event]) -> Response:
     if not sent:
         raise NoAnswer
-    start, body = sent
+    start, *parts = sent
+    assert [part.get("more_body", False) for part in parts] == [True] * (len(parts) - 1) + [False]
+    body = {"body": b"".join(part["body"] for part in parts)}
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     assert len(headers) == len(start["headers"]), "a header was sent twice"
     if start["status"] != 204:

@@ -1,7 +1,7 @@
 """Answers as status, media type and bytes; errors as problem documents. Knows no verb."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -26,8 +26,14 @@ PROBLEM = (b"content-type", problems.MEDIA_TYPE.encode())
 GUARDS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _RETRY_AFTER = (b"retry-after", str(statuses.RETRY_AFTER_S).encode())
 
-Answer = tuple[int, Header, bytes]
-"""Status, content type, body. Without a body the content type is not sent."""
+Answer = tuple[int, Header, bytes | list[wire.Buffer]]
+"""Status, content type, body. Without a body the content type is not sent.
+
+A body in parts is sent without joining them: messages are megabytes.
+"""
+
+# A part of its own costs a turn through the server; below this a copy is cheaper.
+_PART_BYTES_MIN = 64 * 1024
 
 _encode = msgspec.json.Encoder().encode
 
@@ -50,10 +56,32 @@ async def respond(
     sent = [(b"x-request-id", request_id), *headers]
     if body:
         sent.append(content_type)
+    if isinstance(body, list):
+        sent.append((b"content-length", b"%d" % sum(map(len, body))))
+        await send({"type": "http.response.start", "status": status, "headers": sent})
+        for part in _joined(body):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return
     if status != 204:
         sent.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": body})
+
+
+def _joined(parts: list[wire.Buffer]) -> Iterator[wire.Buffer]:
+    """Yield the parts in order, small neighbours as one."""
+    small: list[wire.Buffer] = []
+    for part in parts:
+        if len(part) < _PART_BYTES_MIN:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small = []
+        yield part
+    if small:
+        yield b"".join(small)
 
 
 def of_refusal(refusal: Refusal, request_id: bytes) -> tuple[Answer, Sequence[Header]]:

@@ -15,6 +15,8 @@ from apps.engine.codec.checksum import crc32
 from apps.engine.errors import BatchTooLarge, ChecksumMismatch, MalformedBatch
 from apps.engine.types import Appended, PullResult, PullStatus, ReceiveResult
 
+Buffer = bytes | bytearray | memoryview
+
 MEDIA_TYPE = "application/vnd.mqweb.records"
 
 _BATCH = struct.Struct(">4sIII")
@@ -88,8 +90,8 @@ def build_appended(appended: Appended) -> bytes:
     return _APPENDED.pack(b"MQA1", appended.count, appended.queue_offset, appended.store_time_ms)
 
 
-def build_pull(result: PullResult) -> bytes:
-    """Return the MQP1 answer to a pull: status and offsets, then one batch."""
+def build_pull(result: PullResult) -> list[Buffer]:
+    """Return the MQP1 answer to a pull, in parts: status and offsets, then one batch."""
     head = _PULLED.pack(
         b"MQP1",
         STATUS_CODES[result.status],
@@ -97,14 +99,12 @@ def build_pull(result: PullResult) -> bytes:
         result.min_offset,
         result.max_offset,
     )
-    return b"".join((head, *_batch_parts(result.block.payload, result.block.sizes)))
+    return [head, *_batch_parts(result.block.payload, result.block.sizes)]
 
 
-def build_receive(result: ReceiveResult) -> bytes:
-    """Return the MQR1 answer to a receive: every lease with its batch, then the blocked queues."""
-    parts: list[bytes | bytearray] = [
-        _RECEIVED.pack(b"MQR1", len(result.leases), len(result.blocked))
-    ]
+def build_receive(result: ReceiveResult) -> list[Buffer]:
+    """Return the MQR1 answer to a receive, in parts: leases with their batches, blocked queues."""
+    parts: list[Buffer] = [_RECEIVED.pack(b"MQR1", len(result.leases), len(result.blocked))]
     for lease in result.leases:
         parts += _text(lease.token)
         parts += _text(lease.block.topic)
@@ -113,12 +113,10 @@ def build_receive(result: ReceiveResult) -> bytes:
     for topic, queue in result.blocked:
         parts += _text(topic)
         parts.append(_QUEUE.pack(queue))
-    return b"".join(parts)
+    return parts
 
 
-def _batch_parts(
-    payload: bytes | bytearray, sizes: NDArray[np.int32]
-) -> tuple[bytes, bytes, bytes | bytearray]:
+def _batch_parts(payload: Buffer, sizes: NDArray[np.int32]) -> tuple[bytes, bytes, Buffer]:
     table = sizes.astype(">i4").tobytes()
     head = _BATCH.pack(b"MQB1", len(sizes), len(payload), crc32(payload, crc32(table)))
     return head, table, payload

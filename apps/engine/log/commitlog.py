@@ -40,6 +40,9 @@ from apps.engine.types import RecoveryReport
 
 # Reading the free space is a system call; so long one reading serves all appends.
 _FREE_BYTES_AGE_MS_MAX = 100
+# What a busy second writes; a crowd of idle stores must not fill the memory.
+WARM_BYTES = 64 * 1024 * 1024
+_WARM_STEP_BYTES = 1024 * 1024
 
 __all__ = ["AppendedFrame", "CommitLog", "RecordRun", "SyncTicket"]
 
@@ -109,6 +112,7 @@ class CommitLog:
         self._store_time_ms = opened.store_time_ms
         self._store_host = host_bytes(config.store_host, config.store_port)
         self._reserve_bytes = config.reserve_bytes
+        self._warm_offset = opened.recovery.log_end
         self._free_bytes = 0
         self._free_read_ms: int | None = None
         self._ticket: SyncTicket | None = None
@@ -241,6 +245,28 @@ class CommitLog:
             self._failure = error
             raise
 
+    @property
+    def wants_warmth(self) -> bool:
+        """Say whether less than half of what `warm_ahead` prepares is left."""
+        left = self._warm_offset - self.written_offset
+        return left < WARM_BYTES // 2 and self._warm_offset < self._segments.end
+
+    def warm_ahead(self) -> None:
+        """Bring the pages that are written next into the page cache; for a thread.
+
+        A first write to a page has to find memory for it, which on a virtual machine can take ten
+        times as long as the write (0.3 GB/s against 9 GB/s measured). Reading the allocated, never
+        written blocks does that ahead of time and costs no disk access.
+        """
+        start = max(self._warm_offset, self.written_offset)
+        stop = min(start + WARM_BYTES, self._segments.end)
+        scratch = np.empty(_WARM_STEP_BYTES, dtype=np.uint8).data
+        while start < stop:
+            step_bytes = min(_WARM_STEP_BYTES, stop - start)
+            self._segments.read_into(start, scratch[:step_bytes], wait=True)
+            start += step_bytes
+            self._warm_offset = start
+
     # --- syncing -------------------------------------------------------------------------------
 
     def begin_sync(self) -> SyncTicket | None:
@@ -279,7 +305,7 @@ class CommitLog:
 
     def read_records(
         self, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32], *, wait: bool
-    ) -> bytearray:
+    ) -> memoryview:
         """Return the records end to end, in the order asked for.
 
         Neighbours are one read, so ask in log order. Raises NotCached when `wait` is false and

@@ -20,11 +20,12 @@ _SPAN_BYTES_MAX = 256 * 1024
 
 def gather(
     segments: Segments, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32], *, wait: bool
-) -> bytearray:
+) -> memoryview:
     """Return the records end to end. Raises NotCached when `wait` is false and one is cold."""
     stops = np.cumsum(sizes, dtype=np.int64)
-    payload = bytearray(int(stops[-1]) if len(stops) else 0)
-    target = memoryview(payload)
+    # Not a bytearray: it would be filled with zeros first.
+    payload = np.empty(int(stops[-1]) if len(stops) else 0, dtype=np.uint8).data
+    target = payload
     ends = log_offsets + sizes
     gaps = log_offsets[1:] - ends[:-1]
     if not gaps.any():
@@ -35,7 +36,7 @@ def gather(
     is_apart = (gaps < 0) | (gaps > _GAP_BYTES_MAX) | (blocks[1:] != blocks[:-1])
     borders = np.concatenate(([0], np.flatnonzero(is_apart) + 1, [len(sizes)]))
     span_starts, span_ends = log_offsets[borders[:-1]], ends[borders[1:] - 1]
-    scratch = memoryview(bytearray(int((span_ends - span_starts).max())))
+    scratch = np.empty(int((span_ends - span_starts).max()), dtype=np.uint8).data
     starts, stops_in_log = log_offsets.tolist(), ends.tolist()
     at = 0
     for (first, last), start, stop, at_end in zip(

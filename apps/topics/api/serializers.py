@@ -53,8 +53,8 @@ class TopicDocument(serializers.Serializer[Any]):
     queue_count = serializers.IntegerField()
     perm = serializers.ChoiceField(Perm.values)
     queues = QueueDocument(many=True)
-    created_at = serializers.DateTimeField()
-    updated_at = serializers.DateTimeField()
+    created_at = serializers.DateTimeField(allow_null=True)
+    updated_at = serializers.DateTimeField(allow_null=True)
     sampled_at = serializers.DateTimeField()
 
 
@@ -81,8 +81,8 @@ def rendered(state: TopicState) -> dict[str, object]:
             }
             for queue in state.queues
         ],
-        "created_at": rfc3339(state.created_at),
-        "updated_at": rfc3339(state.updated_at),
+        "created_at": None if state.created_at is None else rfc3339(state.created_at),
+        "updated_at": None if state.updated_at is None else rfc3339(state.updated_at),
         "sampled_at": sampled_at(),
     }
 

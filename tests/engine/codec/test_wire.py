@@ -152,7 +152,7 @@ def test_a_pull_answer_has_the_documented_bytes(status: PullStatus, code: int) -
         status=status, block=block(b"abc", [1, 2]), next_offset=7, min_offset=5, max_offset=2**40
     )
 
-    built = wire.build_pull(result)
+    built = b"".join(wire.build_pull(result))
 
     head = b"MQP1" + struct.pack(">Iqqq", code, 7, 5, 2**40)
     assert built == head + batch_by_hand(b"abc", [1, 2])
@@ -167,7 +167,7 @@ def test_a_receive_answer_has_the_documented_bytes() -> None:
     )
     result = ReceiveResult(leases=(lease,), blocked=(("orders", 9),))
 
-    built = wire.build_receive(result)
+    built = b"".join(wire.build_receive(result))
 
     assert built == (
         b"MQR1"
@@ -185,4 +185,4 @@ def test_a_receive_answer_has_the_documented_bytes() -> None:
 
 
 def test_a_receive_answer_without_messages_has_twelve_bytes() -> None:
-    assert wire.build_receive(ReceiveResult(leases=())) == b"MQR1" + bytes(8)
+    assert b"".join(wire.build_receive(ReceiveResult(leases=()))) == b"MQR1" + bytes(8)

@@ -10,7 +10,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.bridge import flags, lifecycle, serving
+from apps.bridge import flags, lifecycle, memory, serving
 from apps.bridge.exits import Exit
 
 # Requests that are still not answered are cut off when this is over.
@@ -44,6 +44,7 @@ class Command(BaseCommand):
         # The server raises the signals again that stopped it; they have been obeyed by then.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)
+        memory.keep_buffers()
         server = _Server(_configuration())
         with listening:
             try:

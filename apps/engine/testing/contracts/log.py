@@ -216,7 +216,7 @@ class CommitLogContract:
             np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), wait=True
         )
 
-        assert payload == b""
+        assert bytes(payload) == b""
         log.close(clean=True)
 
     @pytest.mark.parametrize("log_offset", [-1, 1_000, 1 << 40])

@@ -140,9 +140,14 @@ class AsyncProducer:
         Results are in the order of the bodies. The first error is raised when all are settled.
         """
         message = outgoing(topic, b"", tag=tag, sharding_key=sharding_key, queue=queue)
-        parcels = self._drafting.parcels(bodies, message)
-        for parcel in parcels:
+        parcels = []
+        under_way = self._settings.in_flight_max
+        for parcel in self._drafting.parcels(bodies, message):
+            parcels.append(parcel)
             await self._put(parcel, is_urgent=True)
+            # In the buffer a batch's time would run out, so few wait there.
+            if len(parcels) > 2 * under_way:
+                await settled(parcels[-2 * under_way])
         for parcel in parcels:
             await settled(parcel)
         return [result for parcel in parcels for result in parcel.results()]

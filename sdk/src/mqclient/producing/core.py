@@ -335,7 +335,9 @@ class ProducerCore:
             if not lane.is_busy and not lane.is_full(self.settings):
                 return lane
             topic.sticky = (topic.sticky + 1) % topic.queue_count
-        return topic.lane(topic.sticky % topic.queue_count)
+        # All have a batch to carry; one lane must not collect what the others could carry at once.
+        lanes = (topic.lane(queue) for queue in range(topic.queue_count))
+        return min(lanes, key=lambda lane: lane.size_bytes)
 
     def _schedule(self, lane: Lane) -> None:
         """See to it that `take` looks at a lane when something of it may go."""

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 
 from mqclient.clock import Clock
@@ -73,29 +73,31 @@ class Drafting:
 
     def parcels(
         self, bodies: Iterable[bytes | str], like: OutgoingMessage, ack: AckMode | None = None
-    ) -> list[Parcel]:
-        """Return parcels of at most a batch each, for bodies that share everything else.
+    ) -> Iterator[Parcel]:
+        """Yield parcels of at most a batch each, for bodies that share everything else.
 
-        Interceptors see each message, one parcel for each then.
+        All bodies are checked before the first parcel. Interceptors see each message, one parcel
+        for each then. Raise MessageTooLarge.
         """
+        encoded = [body.encode() if isinstance(body, str) else body for body in bodies]
+        _check_length(max(map(len, encoded), default=0))
         if self._settings.interceptors or self._settings.selector is not None:
-            return [self.parcel(_with_body(like, body), ack) for body in bodies]
-        parcels = []
+            for body in encoded:
+                yield self.parcel(_with_body(like, body), ack)
+            return
         chosen: list[bytes] = []
         size_bytes = 0
-        for item in bodies:
-            body = item.encode() if isinstance(item, str) else item
+        for body in encoded:
             if chosen and (
                 len(chosen) >= self._settings.batch_messages_max
                 or size_bytes + len(body) > self._settings.batch_bytes_max
             ):
-                parcels.append(self._pack(chosen, like, ack))
+                yield self._pack(chosen, like, ack)
                 chosen, size_bytes = [], 0
             chosen.append(body)
             size_bytes += len(body)
         if chosen:
-            parcels.append(self._pack(chosen, like, ack))
-        return parcels
+            yield self._pack(chosen, like, ack)
 
     def _pack(self, bodies: list[bytes], like: OutgoingMessage, ack: AckMode | None) -> Parcel:
         if like.keys or like.properties or like.sharding_key is not None:
@@ -108,7 +110,7 @@ class Drafting:
         else:
             shared = b"" if like.tag is None else _packed_tag(like.tag)
         wall_ms = self._clock.wall_ms()
-        ids = [IDS.next(wall_ms) for _ in bodies]
+        ids = IDS.many(wall_ms, len(bodies))
         # Ids are of one length, so the check of the first section stands for all.
         section_bytes = len(with_unique_key(shared, ids[0]))
         start = shared + UNIQUE_KEY_START
@@ -116,9 +118,7 @@ class Drafting:
             (body, b"%b%b\x02" % (start, message_id))
             for body, message_id in zip(bodies, ids, strict=True)
         ]
-        longest = max(map(len, bodies))
-        if longest > BODY_BYTES_MAX:
-            raise MessageTooLarge(f"body is {longest} bytes, at most {BODY_BYTES_MAX} allowed")
+        _check_length(max(map(len, bodies)))
         fixed_bytes = SMALLEST_BYTES + len(like.topic) + section_bytes
         return Parcel(
             like.topic,
@@ -148,6 +148,11 @@ class Drafting:
             except Exception:
                 # Foreign code must not break the send.
                 logger.exception("an interceptor raised after a send")
+
+
+def _check_length(longest_bytes: int) -> None:
+    if longest_bytes > BODY_BYTES_MAX:
+        raise MessageTooLarge(f"body is {longest_bytes} bytes, at most {BODY_BYTES_MAX} allowed")
 
 
 def _with_body(like: OutgoingMessage, body: bytes | str) -> OutgoingMessage:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
+from itertools import repeat
 from typing import Any
 
 from mqclient.errors import MqError, TimedOut
@@ -98,17 +99,12 @@ class Parcel:
         """Return a result for each message; raise the error."""
         if self.error is not None:
             raise self.error
-        first = self.queue_offset
-        return [
-            SendResult(
-                message_id.decode("ascii"),
-                self.topic,
-                self.queue,
-                None if first is None else first + index,
-                self.store_time_ms,
-            )
-            for index, message_id in enumerate(self.ids)
-        ]
+        first, count = self.queue_offset, len(self.ids)
+        queue_offsets = repeat(None) if first is None else range(first, first + count)
+        same = repeat(self.topic), repeat(self.queue), queue_offsets, repeat(self.store_time_ms)
+        message_ids = [message_id.decode("ascii") for message_id in self.ids]
+        # The class's own constructor is a Python call; this is none.
+        return list(map(SendResult._make, zip(message_ids, *same, strict=False)))
 
     def _finish(self) -> list[Callable[[], None]]:
         self.is_done = True

@@ -155,10 +155,18 @@ class Producer:
         Results are in the order of the bodies. The first error is raised when all are settled.
         """
         message = outgoing(topic, b"", tag=tag, sharding_key=sharding_key, queue=queue)
-        parcels = self._drafting.parcels(bodies, message)
-        for parcel in parcels:
+        parcels = []
+        # The caller waits anyway, so it carries the batches itself, several under way at once.
+        # The next one is packed when one of them may go: in the buffer its time would run out.
+        carrier = self._driver.carrier()
+        for parcel in self._drafting.parcels(bodies, message):
+            parcels.append(parcel)
             self._put(parcel, is_urgent=True)
-            self._wake()
+            while not carrier.begin() and carrier.finish():
+                pass
+        while carrier.begin() or carrier.finish():
+            pass
+        self._driver.kick_if_due()
         for parcel in parcels:
             wait_for(parcel, None)
         return [result for parcel in parcels for result in parcel.results()]

@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections import deque
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from mqclient.clock import Clock
 from mqclient.errors import (
@@ -76,13 +76,22 @@ class Connection:
         # Nobody asked anything, so readable means closed, or broken in another way.
         return not poll.poll(0)
 
-    def exchange(self, buffers: tuple[bytes, ...], timeout_s: float) -> Response:
-        """Write a request and read its answer; raise ConnectionLost or TimedOut."""
+    def write(self, buffers: tuple[bytes, ...], timeout_s: float) -> None:
+        """Write a request; raise ConnectionLost or TimedOut."""
+        try:
+            self._set_timeout(timeout_s)
+            self._write(buffers)
+        except TimeoutError as error:
+            raise TimedOut(f"the request was not taken within {timeout_s:.3f} s") from error
+        except OSError as error:
+            raise ConnectionLost(f"the connection was lost: {error}") from error
+
+    def read(self, timeout_s: float) -> Response:
+        """Read the answer to the request that was written; raise ConnectionLost or TimedOut."""
         deadline_s = self._clock.steady_s() + timeout_s
         data = b""
         try:
             self._set_timeout(timeout_s)
-            self._write(buffers)
             reader, receive = self._reader, self._socket.recv
             while True:
                 data = receive(reader.read_bytes)
@@ -136,6 +145,38 @@ class Connection:
             self._timeout_s = timeout_s
 
 
+class Exchange(Generic[T]):
+    """A call whose request is written and whose answer is not read: `finish` or `abandon` it."""
+
+    __slots__ = ("_call", "_connection", "_deadline_s", "_pool", "_was_idle")
+
+    def __init__(
+        self, pool: "Pool", call: Call[T], connection: Connection, deadline_s: float, was_idle: bool
+    ) -> None:
+        self._pool = pool
+        self._call = call
+        self._connection = connection
+        self._deadline_s = deadline_s
+        self._was_idle = was_idle
+
+    def finish(self) -> T:
+        """Wait for the answer and return it; raise the error of the answer or of the way there."""
+        try:
+            response = self._pool.read(self._connection, self._deadline_s)
+        except ConnectionLost:
+            # The server may have closed an idle connection while the request was on its way.
+            is_stale = self._was_idle and not self._connection.has_answer_begun
+            if not (is_stale and self._call.is_repeatable):
+                raise
+            return self._pool.call_anew(self._call, self._deadline_s)
+        self._pool.give_back(self._connection, response)
+        return self._call.answer(response)
+
+    def abandon(self) -> None:
+        """Close the connection: the next answer on it would be the wrong one."""
+        self._pool.drop(self._connection)
+
+
 class Pool:
     """Connections to one broker, opened as needed. Any thread may use it."""
 
@@ -151,21 +192,50 @@ class Pool:
 
     def call(self, call: Call[T], timeout_s: float) -> T:
         """Carry out a call; raise the error of its answer or of the way there."""
+        return self.begin(call, timeout_s).finish()
+
+    def begin(self, call: Call[T], timeout_s: float) -> Exchange[T]:
+        """Write a call's request; raise MqError when that fails."""
         deadline_s = self._clock.steady_s() + timeout_s
         connection, was_idle = self._borrow(timeout_s)
         try:
-            response = self._exchange(connection, call, deadline_s)
+            self._write(connection, call, deadline_s)
         except ConnectionLost:
-            # The server may have closed an idle connection while the request was on its way.
-            if not (was_idle and call.is_repeatable) or connection.has_answer_begun:
+            if not (was_idle and call.is_repeatable):
                 raise
-            connection = self._open(deadline_s - self._clock.steady_s())
-            response = self._exchange(connection, call, deadline_s)
+            connection, was_idle = self._open(deadline_s - self._clock.steady_s()), False
+            self._write(connection, call, deadline_s)
+        return Exchange(self, call, connection, deadline_s, was_idle)
+
+    def call_anew(self, call: Call[T], deadline_s: float) -> T:
+        """Carry out a call on a connection that was never idle."""
+        connection = self._open(deadline_s - self._clock.steady_s())
+        self._write(connection, call, deadline_s)
+        return Exchange(self, call, connection, deadline_s, False).finish()
+
+    def read(self, connection: Connection, deadline_s: float) -> Response:
+        """Read an answer; the connection is closed when that fails."""
+        try:
+            return connection.read(max(deadline_s - self._clock.steady_s(), 0.001))
+        except BaseException:
+            # Whatever stopped it, an interrupt too: the next answer would be the wrong one.
+            self.drop(connection)
+            raise
+
+    def give_back(self, connection: Connection, response: Response) -> None:
+        """Keep a connection for the next call, or close it when the server will."""
+        with self._lock:
+            self._used.discard(connection)
         if response.keep_alive:
             self._give_back(connection)
         else:
             connection.close()
-        return call.answer(response)
+
+    def drop(self, connection: Connection) -> None:
+        """Close a connection that cannot be used again."""
+        connection.close()
+        with self._lock:
+            self._used.discard(connection)
 
     def run(self, plan: Plan[T]) -> T:
         """Carry out a plan in this thread; return what it returns."""
@@ -204,7 +274,7 @@ class Pool:
             connection.abort()
         self.close()
 
-    def _exchange(self, connection: Connection, call: Call[T], deadline_s: float) -> Response:
+    def _write(self, connection: Connection, call: Call[T], deadline_s: float) -> None:
         with self._lock:
             if self._is_closed:
                 connection.close()
@@ -212,14 +282,10 @@ class Pool:
             self._used.add(connection)
         try:
             left_s = deadline_s - self._clock.steady_s()
-            return connection.exchange(call.buffers, max(left_s, 0.001))
+            connection.write(call.buffers, max(left_s, 0.001))
         except BaseException:
-            # Whatever stopped it, an interrupt too: the next answer would be the wrong one.
-            connection.close()
+            self.drop(connection)
             raise
-        finally:
-            with self._lock:
-                self._used.discard(connection)
 
     def _borrow(self, timeout_s: float) -> tuple[Connection, bool]:
         now_s = self._clock.steady_s()

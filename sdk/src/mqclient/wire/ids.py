@@ -56,6 +56,14 @@ class IdMaker:
         self._month_start_ms = 0
         self._month_end_ms = 0
 
+    def many(self, wall_ms: int, count: int) -> list[bytes]:
+        """Return the next ids, each of 32 ASCII bytes."""
+        if not self._month_start_ms <= wall_ms < self._month_end_ms:
+            self._turn_month(wall_ms)
+        start = b"%b%08X" % (self._prefix, wall_ms - self._month_start_ms)
+        numbers = itertools.islice(self._counter, count)
+        return [b"%b%04X" % (start, number & 0xFFFF) for number in numbers]
+
     def next(self, wall_ms: int) -> bytes:
         """Return the next id as 32 ASCII bytes."""
         if not self._month_start_ms <= wall_ms < self._month_end_ms:
