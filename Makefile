@@ -30,7 +30,7 @@ check: $(VENV)/.installed-dev
 crash: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -m crash --timeout 0 $(TESTS)
 
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(FLAGS)
 
 # Keeps the data directory and the virtual environment.
@@ -44,6 +44,10 @@ $(BIN)/python:
 
 $(VENV)/.installed: requirements.txt sdk/pyproject.toml | $(BIN)/python
 	$(PIP) install -r requirements.txt
+	touch $@
+
+$(VENV)/.installed-bench: requirements-bench.txt $(VENV)/.installed
+	$(PIP) install -r requirements-bench.txt
 	touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed

@@ -36,6 +36,7 @@ VARIABLES = (
     Variable(name="MQWEB_ACK", default="sync", meaning="sync or async, for sends that do not say"),
     Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
     Variable(name="MQWEB_SEGMENT_BYTES", default=str(limits.GIB), meaning="size of log segments"),
+    Variable(name="MQWEB_READ_THREADS", default="4", meaning="workers for reads from the disk"),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -50,6 +51,7 @@ _SECRET_KEY_CHARACTERS_MIN = 50
 _SEGMENT_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
 _SEGMENT_BYTES_MAX = 2 * limits.GIB - 4096
 _FLUSH_INTERVAL_MS_MAX = 60_000
+_READ_THREADS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Environment:
     ack: str
     flush_interval_ms: int
     segment_bytes: int
+    read_threads: int
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -95,6 +98,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         segment_bytes=_integer(
             values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
         ),
+        read_threads=_integer(values, "MQWEB_READ_THREADS", 1, _READ_THREADS_MAX),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),

@@ -16,6 +16,7 @@ def engine_config() -> EngineConfig:
         segment_bytes=environment.segment_bytes,
         ack=AckMode(environment.ack),
         flush_interval_ms=environment.flush_interval_ms,
+        read_threads=environment.read_threads,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.
         store_host=environment.host if environment.host[:1].isdigit() else "127.0.0.1",
         store_port=environment.port,

@@ -16,6 +16,7 @@ FLAGS: Mapping[str, str] = MappingProxyType(
         "--ack": "MQWEB_ACK",
         "--flush-interval-ms": "MQWEB_FLUSH_INTERVAL_MS",
         "--segment-bytes": "MQWEB_SEGMENT_BYTES",
+        "--read-threads": "MQWEB_READ_THREADS",
         "--allowed-hosts": "MQWEB_ALLOWED_HOSTS",
         "--failpoints": "MQWEB_FAILPOINTS",
         "--log-level": "MQWEB_LOG_LEVEL",

@@ -5,6 +5,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+# The contract's limit on request line and headers.
+HEAD_BYTES_MAX = 16 * 1024
+
 
 class JoinedWrites:
     """A transport that sends the head of an answer together with what follows it in the same turn.
@@ -46,8 +49,34 @@ class JoinedWrites:
                 self._transport.write(held)
 
 
+class HeadTooLong(ValueError):
+    """Request line and headers are longer than the limit; the server answers 400 and closes."""
+
+
 class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol over joined writes."""
+    """uvicorn's HTTP protocol over joined writes, with a limit on a request's head."""
+
+    _head_bytes = 0
+
+    def on_message_begin(self) -> None:
+        """Begin to count a head."""
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Count the request line."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def _count(self, size_bytes: int) -> None:
+        self._head_bytes += size_bytes
+        if self._head_bytes > HEAD_BYTES_MAX:
+            raise HeadTooLong(f"the head of a request is over {HEAD_BYTES_MAX} bytes")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the joining transport between the server and the socket."""

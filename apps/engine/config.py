@@ -21,6 +21,8 @@ class EngineConfig:
     body_bytes_max: int = limits.BODY_BYTES_MAX
     properties_bytes_max: int = limits.PROPERTIES_BYTES_MAX
     batch_bytes_max: int = limits.BATCH_BYTES_MAX
+    read_threads: int = 4
+    """Threads that wait for the disk when a read is not in the page cache."""
     parked_max: int = 10_000
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""

@@ -50,7 +50,6 @@ _SHARED_FRAME_BYTES = 1024 * 1024
 _OWN_FRAME_BYTES = 64 * 1024
 # A parked reader looks again this often even if nobody wakes it, as RocketMQ's hold service does.
 _LOOK_AGAIN_MS = 5_000
-_READ_THREADS = 4
 
 
 class LocalEngine:
@@ -71,7 +70,9 @@ class LocalEngine:
         self._on_fatal = on_fatal
         self._loop = asyncio.get_running_loop()
         self._sync_thread = ThreadPoolExecutor(1, thread_name_prefix="engine-sync")
-        self._read_threads = ThreadPoolExecutor(_READ_THREADS, thread_name_prefix="engine-read")
+        self._read_threads = ThreadPoolExecutor(
+            config.read_threads, thread_name_prefix="engine-read"
+        )
         self._commits = GroupCommit(
             broker.log,
             run_in_thread=self._run_sync,
