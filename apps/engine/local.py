@@ -8,8 +8,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, TypeVar
@@ -20,7 +21,7 @@ from apps.engine.broker.produce import CheckedBatch
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
-from apps.engine.errors import Damaged, EngineError, Stopping
+from apps.engine.errors import EngineError, Stopping, SyncFailed, WriteFailed
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk, HeldLock
 from apps.engine.files.posix import PosixDisk
@@ -153,7 +154,8 @@ class LocalEngine:
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         """Obey `snapshot` from here on and keep it on disk; ignore one that is not newer."""
         self._check_serving()
-        self._broker.publish_catalog(snapshot)
+        with self._ending_on_failure():
+            self._broker.publish_catalog(snapshot)
 
     def queue_ranges(self, topic: str) -> list[QueueRange]:
         """Return what each queue of the topic holds. Raises UnknownTopic."""
@@ -236,11 +238,8 @@ class LocalEngine:
                 at += len(checked)
 
     def _write(self, checked: list[CheckedBatch]) -> tuple[list[Appended], int]:
-        try:
+        with self._ending_on_failure():
             appended, frame_end = self._broker.appender.write(checked)
-        except Damaged as error:
-            self._fail(error)
-            raise
         if self._broker.log.wants_warmth and self._warming.done():
             self._warming = self._loop.run_in_executor(
                 self._read_threads, self._broker.log.warm_ahead
@@ -271,7 +270,8 @@ class LocalEngine:
         self._check_serving()
         deadline = self._loop.time() + request.wait_ms / 1000
         while True:
-            result = await self._warmly(lambda wait: self._broker.receive(request, wait=wait))
+            with self._ending_on_failure():
+                result = await self._warmly(lambda wait: self._broker.receive(request, wait=wait))
             if result.leases or self._stopped is not None:
                 self._arm_timer()
                 return result
@@ -311,7 +311,9 @@ class LocalEngine:
     async def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
         """Settle handed-out messages for good; see EngineAPI."""
         self._check_serving()
-        return await self._recorded(self._broker.settler.ack(group, handles))
+        with self._ending_on_failure():
+            results = self._broker.settler.ack(group, handles)
+        return await self._recorded(results)
 
     async def nack(
         self, group: str, handles: Sequence[str], *, delay_ms: int = 0, reason: str = ""
@@ -319,7 +321,8 @@ class LocalEngine:
         """Give messages back; see EngineAPI."""
         self._check_serving()
         settler = self._broker.settler
-        results = settler.nack(group, handles, delay_ms=delay_ms, reason=reason)
+        with self._ending_on_failure():
+            results = settler.nack(group, handles, delay_ms=delay_ms, reason=reason)
         return await self._recorded(results)
 
     async def extend(
@@ -327,13 +330,15 @@ class LocalEngine:
     ) -> list[SettleResult]:
         """Hide messages for longer; see EngineAPI."""
         self._check_serving()
-        settler = self._broker.settler
-        return await self._recorded(settler.extend(group, handles, invisible_ms=invisible_ms))
+        with self._ending_on_failure():
+            results = self._broker.settler.extend(group, handles, invisible_ms=invisible_ms)
+        return await self._recorded(results)
 
     async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
         """Set the group's progress; see EngineAPI."""
         self._check_serving()
-        self._broker.offsets.commit(group, commits)
+        with self._ending_on_failure():
+            self._broker.offsets.commit(group, commits)
         await self._recorded(None)
 
     async def _recorded(self, answer: _Answer) -> _Answer:
@@ -383,7 +388,8 @@ class LocalEngine:
             if written == last_offset or not (is_due or is_far):
                 continue
             try:
-                await self._checkpoint()
+                with self._ending_on_failure():
+                    await self._checkpoint()
             except EngineError as error:
                 # Nothing depends on it but the length of the next recovery.
                 _log.warning("checkpoint failed: %s", error)
@@ -394,6 +400,15 @@ class LocalEngine:
         await self._commits.durable(log_offset)
         await self._run_sync(write)
         await self._run_sync(self._broker.log.checkpoint)
+
+    @contextmanager
+    def _ending_on_failure(self) -> Iterator[None]:
+        """Stop the engine when a write or a sync fails: what is on the disk is unknown then."""
+        try:
+            yield
+        except (WriteFailed, SyncFailed) as error:
+            self._fail(error)
+            raise
 
     def _fail(self, error: EngineError) -> None:
         if self._stopped is None:

@@ -496,6 +496,26 @@ async def test_a_failed_sync_answers_nobody_and_stops_the_engine(opened: Opener)
     assert [error.code for error in fatal] == ["sync_failed"]
 
 
+async def test_a_failed_write_of_an_acknowledgement_stops_the_engine(
+    tmp_path: Path, opened: Opener
+) -> None:
+    first = await opened()
+    await first.append([a_batch(b"one")], ack=AckMode.SYNC)
+    await first.close()
+    failpoints = Failpoints("log.before_write=error(2)")
+    fatal: list[EngineError] = []
+    engine = await opened(failpoints=failpoints, on_fatal=fatal.append)
+    ((handle, _, _),) = await receive(engine)
+
+    with pytest.raises(EngineError):
+        await engine.ack("g", [handle])
+    with pytest.raises(Stopping):
+        await receive(engine)
+
+    assert failpoints.fired["log.before_write"] == 1
+    assert [error.code for error in fatal] == ["write_failed"]
+
+
 async def test_a_closed_engine_takes_nothing(engine: LocalEngine) -> None:
     await engine.close()
 
