@@ -221,3 +221,22 @@ def test_a_full_buffer_takes_no_more_until_something_left_it() -> None:
     assert not is_taken
     assert not was_called
     assert room.is_set()
+
+
+def test_whole_batches_without_a_key_are_spread_over_all_queues() -> None:
+    run = Run(ProducerCore, seed=1)
+    asked = outgoing("orders", b"")
+    parcels = list(run.drafting.parcels([b"x"] * 90, asked))
+    for parcel in parcels:
+        assert run.core.put(parcel, is_urgent=True, when_room=lambda: None)
+    question = run.core.take()
+    assert question is not None
+    run.finish(question)
+
+    # One request may be under way for each queue, however many batches wait.
+    under_way = [job for job in (run.core.take() for _ in range(QUEUES)) if job is not None]
+
+    waiting = [lane.message_count for lane in run.core._topics["orders"].lanes.values()]
+    assert len(parcels) == 30
+    assert len(under_way) == QUEUES
+    assert max(waiting) - min(waiting) <= 3
