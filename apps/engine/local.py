@@ -18,6 +18,7 @@ from typing import Self, TypeVar
 from apps.engine.broker.core import Broker, open_broker
 from apps.engine.broker.hold import Holds
 from apps.engine.broker.produce import CheckedBatch
+from apps.engine.broker.sharing import SharedFrames, Written
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
@@ -46,9 +47,6 @@ from apps.engine.types import (
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
-# Small sends of one turn of the loop, but the first, share frames of about this size.
-_SHARED_FRAME_BYTES = 1024 * 1024
-_OWN_FRAME_BYTES = 64 * 1024
 # A parked reader looks again this often even if nobody wakes it, as RocketMQ's hold service does.
 _LOOK_AGAIN_MS = 5_000
 
@@ -83,12 +81,9 @@ class LocalEngine:
         )
         self._commits.on_synced(self._synced)
         self._holds = Holds(parked_max=config.parked_max)
-        self._outbox: list[tuple[list[CheckedBatch], asyncio.Future[tuple[list[Appended], int]]]]
-        self._outbox = []
-        self._is_turn_begun = False
-        # The last batch may overshoot; a frame must fit a segment whatever its size.
+        # The last batch of a frame may overshoot; the frame must fit a segment all the same.
         room = (config.segment_bytes - config.batch_bytes_max) // 2
-        self._shared_frame_bytes = min(_SHARED_FRAME_BYTES, room)
+        self._frames = SharedFrames(self._write, overshoot_room_bytes=room)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._syncs = 0
@@ -130,7 +125,7 @@ class LocalEngine:
         """Answer who waits, sync, take a checkpoint, mark the store clean and give it back."""
         if self._stopped is not None:
             return
-        self._drain()
+        self._frames.drain()
         self._stopped = Stopping("the engine is stopping")
         self._checkpoints.cancel()
         await asyncio.gather(self._checkpoints, return_exceptions=True)
@@ -191,53 +186,12 @@ class LocalEngine:
         """Store batches in one atomic frame; see EngineAPI."""
         self._check_serving()
         checked = self._broker.appender.check(batches)
-        if self._is_turn_begun and _payload_bytes(checked) < _OWN_FRAME_BYTES:
-            appended, frame_end = await self._share_frame(checked)
-        else:
-            # The first send of a turn, or a large one: waiting for company would gain nothing.
-            if not self._is_turn_begun:
-                self._is_turn_begun = True
-                self._loop.call_soon(self._end_turn)
-            self._drain()
-            appended, frame_end = self._write(checked)
+        appended, frame_end = await self._frames.append(checked)
         if ack is AckMode.SYNC:
             await self._commits.durable(frame_end)
         return appended
 
-    def _share_frame(
-        self, checked: list[CheckedBatch]
-    ) -> "asyncio.Future[tuple[list[Appended], int]]":
-        """Queue batches for the frame written at the end of this turn of the loop."""
-        written: asyncio.Future[tuple[list[Appended], int]] = self._loop.create_future()
-        self._outbox.append((checked, written))
-        return written
-
-    def _end_turn(self) -> None:
-        self._is_turn_begun = False
-        self._drain()
-
-    def _drain(self) -> None:
-        outbox, self._outbox = self._outbox, []
-        while outbox:
-            size_bytes, count = 0, 0
-            while count < len(outbox) and (not count or size_bytes < self._shared_frame_bytes):
-                size_bytes += _payload_bytes(outbox[count][0])
-                count += 1
-            shared, outbox = outbox[:count], outbox[count:]
-            try:
-                appended, frame_end = self._write([b for checked, _ in shared for b in checked])
-            except EngineError as error:
-                for _, written in shared:
-                    if not written.done():
-                        written.set_exception(error)
-                continue
-            at = 0
-            for checked, written in shared:
-                if not written.done():
-                    written.set_result((appended[at : at + len(checked)], frame_end))
-                at += len(checked)
-
-    def _write(self, checked: list[CheckedBatch]) -> tuple[list[Appended], int]:
+    def _write(self, checked: list[CheckedBatch]) -> Written:
         with self._ending_on_failure():
             appended, frame_end = self._broker.appender.write(checked)
         if self._broker.log.wants_warmth and self._warming.done():
@@ -427,10 +381,6 @@ def _note_warming(warming: "asyncio.Future[None]") -> None:
     if not warming.cancelled() and (error := warming.exception()) is not None:
         # The writes will meet whatever it was; only their speed depended on it.
         _log.warning("warming the log failed: %s", error)
-
-
-def _payload_bytes(checked: Sequence[CheckedBatch]) -> int:
-    return sum(len(batch.payload) for batch in checked)
 
 
 def _owner(clock: Clock) -> dict[str, object]:
