@@ -1,7 +1,6 @@
 """How the broker process keeps memory. Knows the C library's allocator, nothing of the engine."""
 
 import ctypes
-import gc
 
 # Parameters of glibc's mallopt(3).
 _M_TRIM_THRESHOLD = -1
@@ -21,9 +20,3 @@ def keep_buffers() -> bool:
     return bool(
         mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
     )
-
-
-def freeze_start() -> None:
-    """Leave what start-up has made out of every later garbage collection."""
-    gc.collect()
-    gc.freeze()

@@ -5,24 +5,15 @@ from apps.engine.errors import InvalidArgument, InvalidName
 from apps.engine.limits import CLIENT_ID_CHARACTERS_MAX, NAME_PATTERN
 
 
-def check_topic_name(name: str) -> None:
-    """Raise InvalidName unless clients may use `name` for a topic."""
-    _check(name, "topic")
-
-
 def check_group_name(name: str) -> None:
     """Raise InvalidName unless clients may use `name` for a group."""
-    _check(name, "group")
+    if NAME_PATTERN.fullmatch(name) is None:
+        raise InvalidName("a group name is 1 to 127 of letters, digits, %, |, _ and -")
+    if name.startswith(SYSTEM_PREFIX):
+        raise InvalidName(f"group names starting with {SYSTEM_PREFIX} belong to the engine")
 
 
 def check_client_id(client_id: str) -> None:
     """Raise InvalidArgument for a client id that is too long; empty is allowed."""
     if len(client_id) > CLIENT_ID_CHARACTERS_MAX:
         raise InvalidArgument(f"client_id is over {CLIENT_ID_CHARACTERS_MAX} characters")
-
-
-def _check(name: str, what: str) -> None:
-    if NAME_PATTERN.fullmatch(name) is None:
-        raise InvalidName(f"a {what} name is 1 to 127 of letters, digits, %, |, _ and -")
-    if name.startswith(SYSTEM_PREFIX):
-        raise InvalidName(f"{what} names starting with {SYSTEM_PREFIX} belong to the engine")

@@ -5,8 +5,6 @@ What was given back or timed out goes first; then messages nobody of the group h
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fetch import Selection, check_amounts, load, pick, select
 from apps.engine.broker.handles import Handles
@@ -189,7 +187,7 @@ class Pop:
                 attempt=attempt,
                 epoch=self._log.epoch,
                 until_ms=until_ms,
-                runs=runs_of(chosen.offsets.astype(np.int64)),
+                runs=runs_of(chosen.offsets),
             )
         )
         if not len(chosen.sizes):

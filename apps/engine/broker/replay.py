@@ -5,8 +5,6 @@ Knows the checkpoint's content and the journal's topic.
 
 from typing import Any
 
-import numpy as np
-
 from apps.engine.broker.fetch import load, select
 from apps.engine.broker.journal import decode_event
 from apps.engine.broker.state import ConsumerState
@@ -50,7 +48,7 @@ def replay(
         block = load(log, journal, chosen, wait=True)
         # One event at a time: each depends on the one before, and there is one a request, not
         # one a message.
-        for row, at in enumerate(starts_of(block.sizes).astype(np.int64).tolist()):
+        for row, at in enumerate(starts_of(block.sizes).tolist()):
             record = decode_record(block.payload, at)
             event = decode_event(record.body)
             state.apply(event, number=start + row, at_ms=record.born_time_ms)

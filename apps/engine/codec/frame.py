@@ -108,9 +108,6 @@ def decode_frame_header(view: memoryview, *, log_offset: int) -> FrameHeader:
     )
     if encode_frame_header(header) != bytes(view[: header.header_bytes]):
         raise BadFrame("a header field was changed")
-    if (
-        int(sizes.min()) < layout.RECORD_FIXED_BYTES
-        or int(sizes.astype(np.int64).sum(dtype=np.int64)) != payload
-    ):
+    if int(sizes.min()) < layout.RECORD_FIXED_BYTES or int(sizes.sum(dtype=np.int64)) != payload:
         raise BadFrame("record sizes do not add up to the payload")
     return header

@@ -52,7 +52,6 @@ JOURNAL_TOPIC = "rmq_sys_consumer_state"
 # Topics no client may write to, create or delete.
 SYSTEM_PREFIX = "rmq_sys_"
 
-PROPERTY_NAME_END = 0x01
 PROPERTY_VALUE_END = 0x02
 
 # RocketMQ clears the sign bit of every body checksum.
