@@ -1,7 +1,7 @@
 """Many records at once: where they start, the broker's stamps, their index entries.
 
 Knows arrays and bytes only. Nothing here loops over messages except `_stamp_few`, whose excuse is
-measured: below eight records one `struct` call each (0.4 us) beats five array operations (10 us).
+measured: up to eight records one `struct` call each (0.8 us) beats five array operations (10 us).
 """
 
 import struct
