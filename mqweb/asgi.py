@@ -1,6 +1,7 @@
 """The composition root of the broker process: what is opened, in which order, and who answers what.
 
 data plane      apps.doors.http, without Django
+our processes   apps.doors.control, without Django
 websockets      Channels, from pages of our own hosts only
 the rest        Django
 """
@@ -20,23 +21,31 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.conf import settings  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 
+from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
-from apps.bridge import lifecycle  # noqa: E402
 from apps.console.routing import websocket_urlpatterns  # noqa: E402
 from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # noqa: E402
+from apps.doors.control.app import create_app as create_control_app  # noqa: E402
+from apps.doors.control.app import is_control  # noqa: E402
 from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
 from apps.engine.errors import EngineError  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
 from mqweb.background import Background  # noqa: E402
 
+_allowed_hosts = frozenset(host.strip("[]") for host in settings.ALLOWED_HOSTS)
 _door = create_app(
     bridge.engine_or_none,
     DoorSettings(
         auth=settings.MQWEB.auth,
-        allowed_hosts=frozenset(host.strip("[]") for host in settings.ALLOWED_HOSTS),
+        allowed_hosts=_allowed_hosts,
         default_ack=AckMode(settings.MQWEB.ack),
     ),
+)
+_control = create_control_app(
+    bridge.engine_or_none,
+    token=control.token_of(settings.SECRET_KEY),
+    allowed_hosts=_allowed_hosts,
 )
 _django = with_body_limit(
     cast("App", get_asgi_application()), body_bytes_max=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -50,6 +59,8 @@ async def application(scope: Event, receive: Receive, send: Send) -> None:
     if kind == "http":
         if is_data_plane(scope["path"], scope["method"]):
             await _door(scope, receive, send)
+        elif is_control(scope["path"]):
+            await _control(scope, receive, send)
         else:
             await _django(scope, receive, send)
     elif kind == "websocket":

@@ -1,22 +1,22 @@
-"""The engine of this process: who has it, and how a Django thread asks it.
+"""The engine of this process, or the way to the broker's: who has it, and how a thread asks it.
 
 The engine lives on one event loop. Code on that loop takes `get_engine()`; everything that runs
-in a thread goes through `call`, which carries the question over and waits for the answer.
+in a thread goes through `call`, which carries the question over and waits for the answer. A process
+without an engine may have a remote one, and `call` then asks that.
 """
 
 import asyncio
 import concurrent.futures
-import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import TypeVar
 
-from apps.engine.api import EngineAPI
+from apps.engine.api import EngineAPI, EngineControl
 from apps.engine.errors import Overloaded, Stopping
 
 Answer = TypeVar("Answer")
 
-# Control-plane questions take microseconds; one that waits this long will not be answered.
+# Control verbs take microseconds; a question that waits this long will not be answered.
 CALL_S_MAX = 5.0
 
 
@@ -27,6 +27,7 @@ class _Running:
 
 
 _running: _Running | None = None
+_remote: EngineControl | None = None
 
 
 def install(engine: EngineAPI, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -38,52 +39,62 @@ def install(engine: EngineAPI, loop: asyncio.AbstractEventLoop | None) -> None:
     _running = _Running(engine, loop)
 
 
+def install_remote(remote: EngineControl) -> None:
+    """Let calls of this process ask `remote`, in the caller's thread, while it has no engine."""
+    global _remote
+    _remote = remote
+
+
 def remove() -> None:
-    """Leave the process without an engine; calls raise Stopping from here on."""
-    global _running
+    """Leave the process without an engine, also a remote one; calls raise Stopping from here on."""
+    global _running, _remote
     _running = None
+    _remote = None
 
 
 def engine_or_none() -> EngineAPI | None:
-    """Return the engine, None while there is none."""
+    """Return the engine of this process, None while there is none; never a remote one."""
     return None if _running is None else _running.engine
+
+
+def remote_or_none() -> EngineControl | None:
+    """Return the remote engine, None where none was installed."""
+    return _remote
 
 
 def get_engine() -> EngineAPI:
     """Return the engine, to code on its own loop; raise Stopping while there is none."""
-    return _current().engine
+    if _running is None:
+        raise Stopping("this process has no engine, or it is shutting down")
+    return _running.engine
 
 
-@overload
-def call(
-    operation: Callable[[EngineAPI], Coroutine[Any, Any, Answer]], *, timeout_s: float = ...
-) -> Answer: ...
+def can_call() -> bool:
+    """Say whether `call` has anybody to ask."""
+    return _running is not None or _remote is not None
 
 
-@overload
-def call(operation: Callable[[EngineAPI], Answer], *, timeout_s: float = ...) -> Answer: ...
+def call(operation: Callable[[EngineControl], Answer], *, timeout_s: float = CALL_S_MAX) -> Answer:
+    """Carry out an operation where the engine lives and return what it returns.
 
-
-def call(
-    operation: Callable[[EngineAPI], Answer | Awaitable[Answer]], *, timeout_s: float = CALL_S_MAX
-) -> Answer:
-    """Run an operation on the engine's loop from another thread and return what it returns.
-
-    Raises Stopping while there is no engine, Overloaded after `timeout_s`, and whatever the
-    operation raises.
+    On the engine's loop in the broker's process; elsewhere here, where each verb goes to the
+    remote engine under a time-out of its own. Raises Stopping while there is no engine,
+    Overloaded after `timeout_s`, when the operation may still be carried out later, Unreachable
+    for a remote engine that does not answer, and whatever the operation raises.
     """
-    running = _current()
-
-    async def carried_out() -> Answer:
-        answer = operation(running.engine)
-        if inspect.isawaitable(answer):
-            return await cast("Awaitable[Answer]", answer)
-        return answer
-
+    running = _running
+    if running is None:
+        if _remote is None:
+            raise Stopping("this process has no engine, or it is shutting down")
+        return operation(_remote)
     if running.loop is None:
-        return asyncio.run(carried_out())
+        return operation(running.engine)
     if _is_on(running.loop):
         raise RuntimeError("call() would wait for the loop it blocks; use get_engine() there")
+
+    async def carried_out() -> Answer:
+        return operation(running.engine)
+
     coroutine = carried_out()
     try:
         waiting = asyncio.run_coroutine_threadsafe(coroutine, running.loop)
@@ -97,12 +108,6 @@ def call(
         raise Overloaded(f"the engine did not answer within {timeout_s:g} s") from error
     except concurrent.futures.CancelledError as error:
         raise Stopping("the engine is shutting down") from error
-
-
-def _current() -> _Running:
-    if _running is None:
-        raise Stopping("this process has no engine, or it is shutting down")
-    return _running
 
 
 def _is_on(loop: asyncio.AbstractEventLoop) -> bool:

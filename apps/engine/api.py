@@ -1,12 +1,13 @@
 """The verbs every front door may call. Knows values and errors, not how they are carried out."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from apps.engine.types import (
     AckMode,
     Appended,
     CatalogSnapshot,
+    ClientSeen,
     EngineStatus,
     GroupProgress,
     OffsetCommit,
@@ -20,8 +21,11 @@ from apps.engine.types import (
 )
 
 
-class EngineAPI(Protocol):
-    """What a door needs of an engine. Coroutines run on the engine's own event loop."""
+class EngineControl(Protocol):
+    """The verbs that answer at once: what there is and how far it got, not the messages.
+
+    The engine may be in another process; every verb then also raises Unreachable.
+    """
 
     @property
     def catalog(self) -> CatalogSnapshot:
@@ -31,6 +35,40 @@ class EngineAPI(Protocol):
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         """Obey `snapshot` from here on and keep it on disk; ignore one that is not newer."""
         ...
+
+    def queue_ranges(self, topic: str) -> list[QueueRange]:
+        """Return what each queue of the topic holds, by queue number. Raises UnknownTopic."""
+        ...
+
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        """Return what each queue of the topics holds, by topic; None asks for all topics.
+
+        A topic the catalog does not have is left out.
+        """
+        ...
+
+    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
+        """Return progress per group and queue that has any; of one group, or of all."""
+        ...
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        """Return the clients that received lately, by group and client id; of one group, or of all.
+
+        Lately is since the broker started and since they were last forgotten as silent.
+        """
+        ...
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        """Forget the clients that were not seen for longer than `silent_ms`, and return them."""
+        ...
+
+    def status(self) -> EngineStatus:
+        """Return one reading of the counters."""
+        ...
+
+
+class EngineAPI(EngineControl, Protocol):
+    """What a door needs of an engine. Coroutines run on the engine's own event loop."""
 
     async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
         """Store batches in one atomic frame and return where they went, in order.
@@ -67,16 +105,4 @@ class EngineAPI(Protocol):
 
     async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
         """Set the group's progress. Raises OffsetOutOfRange and changes nothing when one is bad."""
-        ...
-
-    def queue_ranges(self, topic: str) -> list[QueueRange]:
-        """Return what each queue of the topic holds, by queue number. Raises UnknownTopic."""
-        ...
-
-    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
-        """Return progress per group and queue that has any; of one group, or of all."""
-        ...
-
-    def status(self) -> EngineStatus:
-        """Return one reading of the counters."""
         ...

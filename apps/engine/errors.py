@@ -18,7 +18,8 @@ EngineError
 ├── Busy                    right now; the same request may succeed later
 │   ├── StoreFull
 │   ├── Overloaded
-│   └── Stopping
+│   ├── Stopping
+│   └── Unreachable
 ├── CannotOpen              the store cannot be opened by this process
 │   ├── StoreLocked
 │   └── UnknownFormat
@@ -146,6 +147,12 @@ class Stopping(Busy):
     """The engine is shutting down, or not open."""
 
     code = "stopping"
+
+
+class Unreachable(Busy):
+    """The engine is in another process, which does not answer."""
+
+    code = "unreachable"
 
 
 class CannotOpen(EngineError):

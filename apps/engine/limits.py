@@ -28,6 +28,10 @@ BINARY_BATCH_RECORDS_MAX = 65_536
 FETCH_MESSAGES_MAX = 16_384
 FETCH_BYTES_MAX = 16 * MIB
 
+# Clients that are remembered, one entry for each choice of topics: twice as many as may wait at
+# once. Listing all of them takes a tenth of a second.
+SESSIONS_MAX = 20_000
+
 WAIT_MS_MAX = 30_000
 INVISIBLE_MS_MIN = 10
 # RocketMQ's proxy allows up to 12 hours.

@@ -31,6 +31,7 @@ from apps.engine.types import (
     AckMode,
     Appended,
     CatalogSnapshot,
+    ClientSeen,
     EngineStatus,
     GroupProgress,
     OffsetCommit,
@@ -156,9 +157,21 @@ class LocalEngine:
         """Return what each queue of the topic holds. Raises UnknownTopic."""
         return self._broker.queue_ranges(topic)
 
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        """Return what the queues of several topics hold; see EngineControl."""
+        return self._broker.topic_ranges(topics)
+
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         """Return progress per group and queue that has any; of one group, or of all."""
         return self._broker.offsets.progress(group)
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        """Return the clients of one group or all; see EngineControl."""
+        return self._broker.sessions.clients(group)
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        """Forget who was silent for longer than `silent_ms`; see EngineControl."""
+        return self._broker.sessions.forget_silent(silent_ms)
 
     def status(self) -> EngineStatus:
         """Return one reading of the counters."""
@@ -236,8 +249,9 @@ class LocalEngine:
             ]
             queues = [self._broker.queues.queue(*key) for key in keys]
             is_unsynced = any(queue.end > queue.visible for queue in queues)
-            if not await self._park(keys, deadline, is_unsynced=is_unsynced):
-                return result
+            with self._broker.sessions.waiting(request):
+                if not await self._park(keys, deadline, is_unsynced=is_unsynced):
+                    return result
 
     async def _warmly(self, read: Callable[[bool], _Answer]) -> _Answer:
         """Read without waiting for the disk; where that fails, let a thread wait first."""

@@ -139,7 +139,11 @@ class PullResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiveRequest:
-    """Hand out messages of a group for `invisible_ms`; wait up to `wait_ms` for the first."""
+    """Hand out messages of a group for `invisible_ms`; wait up to `wait_ms` for the first.
+
+    `high_queue_first` empties a topic's queues from the highest number down, so that a queue's
+    number is a priority; otherwise queues take turns.
+    """
 
     group: str
     topics: tuple[str, ...]
@@ -150,6 +154,7 @@ class ReceiveRequest:
     filter: str = "*"
     client_id: str = ""
     ordered: bool = False
+    high_queue_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +208,10 @@ class QueueRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupProgress:
-    """How far a group is in one queue. `committed` <= `delivered` <= `max_offset`."""
+    """How far a group is in one queue. `committed` <= `delivered` <= `max_offset`.
+
+    `ready` messages are with nobody: never handed out, given back, or out for too long.
+    """
 
     group: str
     topic: str
@@ -212,6 +220,23 @@ class GroupProgress:
     delivered: int
     in_flight: int
     max_offset: int
+    ready: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSeen:
+    """A client of a group, and when it received first and last since the broker started.
+
+    `topics` are those it asked for, in order of their names. Times are wall times; one that
+    `is_waiting` has a receive parked in the broker, and so is seen now.
+    """
+
+    group: str
+    client_id: str
+    topics: tuple[str, ...]
+    first_seen_ms: int
+    last_seen_ms: int
+    is_waiting: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,7 @@ from apps.engine.types import (
     AckMode,
     Appended,
     CatalogSnapshot,
+    ClientSeen,
     EngineStatus,
     GroupProgress,
     Lease,
@@ -81,6 +82,7 @@ class FakeEngine:
         self._settled: dict[tuple[str, Place], set[int]] = {}
         self._attempts: dict[tuple[str, Place, int], int] = {}
         self._not_before: dict[tuple[str, Place, int], int] = {}
+        self._clients: dict[tuple[str, str], tuple[set[str], int, int]] = {}
         self._arrived = asyncio.Event()
         self._parked = 0
 
@@ -184,6 +186,16 @@ class FakeEngine:
     async def receive(self, request: ReceiveRequest) -> ReceiveResult:
         for topic in request.topics:
             self._topic(topic)
+        if request.client_id:
+            now_ms = self._clock.wall_ms()
+            client = self._clients.setdefault(
+                (request.group, request.client_id), (set(), now_ms, now_ms)
+            )
+            self._clients[request.group, request.client_id] = (
+                client[0] | set(request.topics),
+                client[1],
+                now_ms,
+            )
         while True:
             result = self._receive_once(request)
             if result.leases or not await self._wait(request.wait_ms):
@@ -194,7 +206,8 @@ class FakeEngine:
         blocked: list[Place] = []
         left = request.messages_max
         for topic in request.topics:
-            for number in range(self._topic(topic).queue_count):
+            numbers = range(self._topic(topic).queue_count)
+            for number in reversed(numbers) if request.high_queue_first else numbers:
                 place = (topic, number)
                 if request.ordered and self._out(request.group, place):
                     blocked.append(place)
@@ -323,6 +336,31 @@ class FakeEngine:
             for queue in range(self._topic(topic).queue_count)
         ]
 
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        known = self.catalog.topics
+        return {name: self.queue_ranges(name) for name in known if topics is None or name in topics}
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        return [
+            ClientSeen(
+                group=name,
+                client_id=client_id,
+                topics=tuple(sorted(topics)),
+                first_seen_ms=first_ms,
+                last_seen_ms=last_ms,
+                is_waiting=False,
+            )
+            for (name, client_id), (topics, first_ms, last_ms) in sorted(self._clients.items())
+            if group in (None, name)
+        ]
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        since_ms = self._clock.wall_ms() - silent_ms
+        silent = [client for client in self.clients() if client.last_seen_ms < since_ms]
+        for client in silent:
+            del self._clients[client.group, client.client_id]
+        return silent
+
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         found = []
         for (name, place), settled in sorted(self._settled.items()):
@@ -339,6 +377,7 @@ class FakeEngine:
                         delivered=max(settled | out, default=-1) + 1,
                         in_flight=len(out),
                         max_offset=end,
+                        ready=end - len(settled | out),
                     )
                 )
         return found
@@ -440,6 +479,15 @@ class Recorder:
 
     def queue_ranges(self, topic: str) -> list[QueueRange]:
         return self._engine.queue_ranges(topic)
+
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        return self._engine.topic_ranges(topics)
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        return self._engine.clients(group)
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        return self._engine.forget_silent_clients(silent_ms)
 
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         return self._engine.group_progress(group)

@@ -116,6 +116,7 @@ WRONG_DOCUMENTS: list[tuple[str, object, str]] = [
     (RECEIVE, {"topic": "single", "filter": "t" * 4097}, "/filter"),
     (RECEIVE, {"topic": "single", "client_id": "c" * 256}, "/client_id"),
     (RECEIVE, {"topic": "single", "ordered": 1}, "/ordered"),
+    (RECEIVE, {"topic": "single", "high_queue_first": "yes"}, "/high_queue_first"),
     (ACK, {}, ""),
     (ACK, {"receipt_handles": []}, "/receipt_handles"),
     (ACK, {"receipt_handles": "h"}, "/receipt_handles"),

@@ -189,6 +189,15 @@ async def test_a_receive_may_name_several_topics(client: Client) -> None:
     assert found == {("single", "a"), ("orders", "b")}
 
 
+async def test_a_receive_may_ask_for_high_queues_first(client: Client) -> None:
+    for queue in (1, 3, 0, 2):
+        await send(client, str(queue), topic="orders", queue=queue)
+
+    messages = await receive(client, topic="orders", high_queue_first=True)
+
+    assert [message["body"] for message in messages] == ["3", "2", "1", "0"]
+
+
 async def test_an_ordered_receive_tells_which_queues_are_held_back(client: Client) -> None:
     await send(client, "a", "b", topic="orders", queue=2)
     first = await client.post(

@@ -206,6 +206,8 @@ class FakeBroker:
         else:
             document = {}
         match (method, *parts):
+            case ("GET", "", "readyz"):
+                return reply(200, {"status": "ready"})
             case ("PUT", "topics", topic):
                 self.topics[topic] = document["queue_count"]
                 return reply(201, self._describe(topic))
@@ -221,13 +223,21 @@ class FakeBroker:
             case ("GET", "topics", topic, "queues", queue, "messages") if topic in self.topics:
                 return await self._pull(topic, int(queue), query)
             case ("POST", "groups", group, "messages:receive"):
-                return await self._receive(group, document)
+                if all(topic in self.topics for topic in document["topics"]):
+                    return await self._receive(group, document)
             case ("POST", "groups", group, verb) if verb.startswith("messages:"):
                 return self._settle(group, verb.removeprefix("messages:"), document)
             case ("POST", "groups", group, "offsets:commit"):
                 for item in document["offsets"]:
                     self.committed[group, item["topic"], item["queue"]] = int(item["offset"])
                 return reply(204, None)
+            case ("GET", "groups", group, "lag"):
+                items = [
+                    self._lag(*key)
+                    for key in {*self.cursor, *self.committed}
+                    if key[0] == group and key[1] in self.topics
+                ]
+                return reply(200, {"items": items})
             case ("GET", "groups", group, "offsets"):
                 items = [
                     {"topic": topic, "queue": queue, "committed": str(offset), "delivered": None}
@@ -257,6 +267,17 @@ class FakeBroker:
             "queues": queues, "sampled_at": None,
         }  # fmt: skip
 
+    def _lag(self, group: str, topic: str, queue: int) -> dict[str, Any]:
+        key = group, topic, queue
+        acked = {item[3] for item in self.settled if item[:3] == ("ack", topic, queue)}
+        returned, cursor = len(self.returned[key]), self.cursor[key]
+        ready = len(self.queues[topic, queue]) - cursor + returned
+        out = cursor - returned - len(acked)
+        return {
+            "topic": topic, "queue": queue, "lag": str(ready + out), "in_flight": out,
+            "ready": str(ready),
+        }  # fmt: skip
+
     def _send(self, topic: str, query: dict[str, str], body: bytes) -> bytes:
         queue = int(query["queue"])
         if queue >= self.topics[topic]:
@@ -270,7 +291,7 @@ class FakeBroker:
             assert struct.unpack_from(">i", record, 12)[0] == queue
             self._append(topic, queue, record)
         self._wake()
-        if query["ack"] == "oneway":
+        if query.get("ack") == "oneway":
             return reply(202, None)
         return answer(201, RECORDS, struct.pack(">4sIqq", b"MQA1", len(records), first, 1_000))
 
@@ -295,6 +316,8 @@ class FakeBroker:
         return False
 
     async def _pull(self, topic: str, queue: int, query: dict[str, str]) -> bytes:
+        if queue >= self.topics[topic]:
+            return refusal(404, "unknown_queue", False)
         stored, minimum = self.queues[topic, queue], self.minimum[topic, queue]
         start, limit = int(query["offset"]), int(query["max"])
         if start == len(stored) and int(query["wait_ms"]):
@@ -323,7 +346,8 @@ class FakeBroker:
     def _hand_out(self, group: str, document: dict[str, Any]) -> list[bytes]:
         leases, left = [], document["max"]
         for topic in document["topics"]:
-            for queue in range(self.topics.get(topic, 0)):
+            queues = range(self.topics.get(topic, 0))
+            for queue in reversed(queues) if document["high_queue_first"] else queues:
                 key = group, topic, queue
                 stored = self.queues[topic, queue]
                 back = sorted(self.returned[key])[:left]

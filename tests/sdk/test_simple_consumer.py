@@ -78,6 +78,18 @@ def test_a_tag_that_only_shares_the_hash_is_settled_and_not_delivered(broker: Fa
     assert broker.settled == [("ack", "orders", 0, 1)]
 
 
+@pytest.mark.parametrize("wanted", [False, True])
+def test_high_queues_first_is_asked_for_by_a_setting(broker: FakeBroker, wanted: bool) -> None:
+    broker.put("orders", 0, b"low")
+    broker.put("orders", 1, b"high")
+
+    with consumer(broker, high_queue_first=wanted) as reader:
+        messages = reader.receive()
+
+    bodies = [message.body for message in messages]
+    assert bodies == ([b"high", b"low"] if wanted else [b"low", b"high"])
+
+
 def test_a_message_given_back_is_received_again(broker: FakeBroker) -> None:
     broker.put("orders", 0, b"x")
 

@@ -1,9 +1,16 @@
 """An engine for tests of the control plane: a catalog, ranges and progress, and no store."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from apps.engine.errors import UnknownTopic
-from apps.engine.types import CatalogSnapshot, GroupProgress, QueueRange
+from apps.engine.types import (
+    CatalogSnapshot,
+    ClientSeen,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+    RecoveryReport,
+)
 
 
 class FakeEngine:
@@ -14,6 +21,8 @@ class FakeEngine:
         self.published: list[CatalogSnapshot] = []
         self.lengths: dict[tuple[str, int], int] = {}
         self.progress: list[GroupProgress] = []
+        self.seen: list[ClientSeen] = []
+        self.forgotten_ms: list[int] = []
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         if snapshot.version > self.catalog.version:
@@ -34,8 +43,49 @@ class FakeEngine:
             for queue in range(spec.queue_count)
         ]
 
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        return {
+            name: self.queue_ranges(name)
+            for name in self.catalog.topics
+            if topics is None or name in topics
+        }
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        return [client for client in self.seen if group in (None, client.group)]
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        self.forgotten_ms.append(silent_ms)
+        return []
+
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         return [row for row in self.progress if group in (None, row.group)]
+
+    def status(self) -> EngineStatus:
+        sent = sum(self.lengths.values())
+        return EngineStatus(
+            store_id="fa4e" * 8,
+            epoch=1,
+            log_start=0,
+            written_offset=sent * 100,
+            synced_offset=sent * 100,
+            appended_messages=sent,
+            appended_bytes=sent * 100,
+            delivered_messages=sum(row.delivered for row in self.progress),
+            settled_messages=sum(row.committed for row in self.progress),
+            parked=sum(client.is_waiting for client in self.seen),
+            leases=0,
+            syncs=0,
+            free_bytes=10**12,
+            recovery=RecoveryReport(
+                epoch=1,
+                clean=True,
+                scanned_bytes=0,
+                scanned_records=0,
+                cut_bytes=0,
+                cut_reason="",
+                log_end=0,
+            ),
+        )
 
 
 def progress(
@@ -56,6 +106,25 @@ def progress(
         delivered=delivered,
         in_flight=delivered - committed,
         max_offset=delivered if max_offset is None else max_offset,
+    )
+
+
+def client(
+    group: str,
+    client_id: str,
+    *topics: str,
+    first_seen_ms: int = 0,
+    last_seen_ms: int = 0,
+    is_waiting: bool = False,
+) -> ClientSeen:
+    """Build a client as the engine has seen it."""
+    return ClientSeen(
+        group=group,
+        client_id=client_id,
+        topics=topics,
+        first_seen_ms=first_seen_ms,
+        last_seen_ms=last_seen_ms,
+        is_waiting=is_waiting,
     )
 
 

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 
+from apps.bridge import control, lifecycle, remote
 from apps.bridge import engine as bridge
-from apps.bridge import lifecycle
 from apps.bridge.exits import Exit
 from apps.bridge.loops import every
 from apps.core.bodylimit import with_body_limit
 from apps.engine.errors import StoreLocked
 from apps.engine.local import LocalEngine
+from apps.engine.types import ClientSeen
 from mqweb import asgi
 from tests.web.fake_engine import FakeEngine
 
@@ -190,3 +192,34 @@ async def test_a_failing_step_is_logged_once_and_tried_until_it_works(
     assert slept == [5.0] * 4
     events = [record.getMessage() for record in caplog.records]
     assert events == ["background_step_failed", "background_step_recovered"]
+
+
+async def test_control_verbs_are_answered_without_django_and_only_to_our_own_processes(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise AssertionError("Django was asked")
+
+    monkeypatch.setattr(asgi, "_django", fail)
+    token = control.token_of(settings.SECRET_KEY)
+    path, nothing = control.PREFIX + "clients", (control.packed(None),)
+
+    refused, _, _ = await request(asgi.application, "POST", path, chunks=nothing)
+    answered, _, body = await request(
+        asgi.application, "POST", path, chunks=nothing, x_mqweb_token=token
+    )
+
+    assert refused == 403
+    assert (answered, control.unpacked(body, list[ClientSeen])) == (200, [])
+
+
+def test_a_process_is_given_one_remote_engine_however_often_it_asks() -> None:
+    remote.install()
+    try:
+        first = bridge.remote_or_none()
+        remote.install()
+
+        assert isinstance(first, remote.RemoteEngine)
+        assert bridge.remote_or_none() is first
+    finally:
+        bridge.remove()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from apps.bridge import engine as bridge
-from apps.engine.api import EngineAPI
+from apps.engine.api import EngineControl
 from apps.engine.errors import Overloaded, Stopping, UnknownTopic
 from tests.web.fake_engine import FakeEngine
 
@@ -29,7 +29,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 def test_a_call_is_carried_out_on_the_engines_own_thread(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    async def where(_: EngineAPI) -> tuple[bool, int]:
+    def where(_: EngineControl) -> tuple[bool, int]:
         return asyncio.get_running_loop() is loop, threading.get_ident()
 
     is_there, thread = bridge.call(where)
@@ -38,28 +38,24 @@ def test_a_call_is_carried_out_on_the_engines_own_thread(
     assert thread != threading.get_ident()
 
 
-def test_a_plain_function_is_carried_there_as_well(loop: asyncio.AbstractEventLoop) -> None:
-    assert bridge.call(lambda engine: engine.group_progress()) == []
-
-
 def test_an_error_of_the_engine_arrives_as_it_is(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(UnknownTopic):
         bridge.call(lambda engine: engine.queue_ranges("nothing"))
 
 
 def test_an_engine_that_does_not_answer_is_given_up(loop: asyncio.AbstractEventLoop) -> None:
-    cancelled = threading.Event()
+    busy, ended = threading.Event(), threading.Event()
 
-    async def hang(_: EngineAPI) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
+    def hang(_: EngineControl) -> None:
+        busy.wait()
+        ended.set()
 
     with pytest.raises(Overloaded, match="did not answer"):
         bridge.call(hang, timeout_s=0.01)
 
-    assert cancelled.wait(5)
+    assert not ended.is_set()
+    busy.set()
+    assert ended.wait(5)
 
 
 def test_without_an_engine_a_call_is_refused_as_stopping() -> None:
@@ -73,8 +69,31 @@ def test_without_an_engine_a_call_is_refused_as_stopping() -> None:
 def test_a_call_from_the_loop_itself_is_refused_before_it_can_hang(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    async def call_from_inside(_: EngineAPI) -> None:
+    def call_from_inside(_: EngineControl) -> None:
         bridge.call(lambda engine: engine.status())
 
     with pytest.raises(RuntimeError, match="get_engine"):
         bridge.call(call_from_inside)
+
+
+def test_a_remote_engine_is_asked_in_the_callers_thread() -> None:
+    remote = FakeEngine()
+    bridge.install_remote(remote)  # type: ignore[arg-type]
+    try:
+        found = bridge.call(lambda engine: (engine, threading.get_ident()))
+
+        assert found == (remote, threading.get_ident())
+        assert bridge.can_call()
+        assert bridge.engine_or_none() is None
+    finally:
+        bridge.remove()
+
+
+def test_the_engine_of_the_process_goes_before_a_remote_one() -> None:
+    own, remote = FakeEngine(), FakeEngine()
+    bridge.install_remote(remote)  # type: ignore[arg-type]
+    bridge.install(own, None)  # type: ignore[arg-type]
+    try:
+        assert bridge.call(lambda engine: engine) is own  # type: ignore[comparison-overlap]
+    finally:
+        bridge.remove()

@@ -5,9 +5,9 @@ catch what nobody expected.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
 from urllib.parse import quote
 
+from apps.doors.hosts import host_check
 from apps.doors.http import answers, health, metrics, pull, receive, send, settle
 from apps.doors.http.answers import Answer, Header
 from apps.doors.http.calls import Call, Door, Receive, Scope, Send
@@ -48,7 +48,7 @@ def create_app(
     then answered 503. The application serves HTTP only: lifespan and web sockets are its caller's.
     """
     door = Door(settings=settings, clock=clock or SystemClock())
-    is_allowed_host = _host_check(settings.allowed_hosts)
+    is_allowed_host = host_check(settings.allowed_hosts)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -108,25 +108,3 @@ def _route(scope: Scope) -> tuple[Verb, Match]:
         kind, text = match.refusal
         raise kind(text)
     return verb, match
-
-
-def _host_check(allowed_hosts: frozenset[str]) -> Callable[[bytes], bool]:
-    """Return a test of the Host header: a name that only resolves to this server is not enough.
-
-    Otherwise a page of another origin could point its own name at a server on loopback.
-    """
-    names = frozenset(host.lower().strip("[]") for host in allowed_hosts)
-
-    @lru_cache(maxsize=256)
-    def is_allowed(host: bytes) -> bool:
-        text = host.decode("latin-1").lower()
-        name, bracket, port = text.removeprefix("[").partition("]")
-        if not text.startswith("["):
-            name, _, digits = text.partition(":")
-            port = f":{digits}" if digits else ""
-        elif not bracket:
-            return False
-        has_good_port = not port or (port[0] == ":" and port[1:].isascii() and port[1:].isdigit())
-        return has_good_port and (name in names)
-
-    return (lambda _host: True) if "*" in allowed_hosts else is_allowed

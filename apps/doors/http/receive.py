@@ -58,6 +58,7 @@ def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveReq
         filter=body.filter,
         client_id=body.client_id,
         ordered=body.ordered,
+        high_queue_first=body.high_queue_first,
     )
 
 

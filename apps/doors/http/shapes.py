@@ -161,7 +161,11 @@ class PullAnswer(Struct, frozen=True, gc=False):
 
 
 class ReceiveBody(Request, frozen=True, gc=False):
-    """What to hand out to a member of a group; `topic` or `topics`."""
+    """What to hand out to a member of a group; `topic` or `topics`.
+
+    `high_queue_first` empties a topic's queues from the highest number down; otherwise queues
+    take turns.
+    """
 
     topic: str | None = None
     topics: Annotated[list[str], Meta(min_length=1, max_length=TOPICS_MAX)] | None = None
@@ -172,6 +176,7 @@ class ReceiveBody(Request, frozen=True, gc=False):
     filter_type: Literal["TAG", "SQL92"] = "TAG"
     client_id: ClientId = ""
     ordered: bool = False
+    high_queue_first: bool = False
 
 
 class ReceiveAnswer(Struct, frozen=True, gc=False):

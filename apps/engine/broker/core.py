@@ -4,7 +4,7 @@ Knows all of the engine below; waits for nothing and nobody. Waiting belongs to 
 Single-threaded: all calls come from one thread, except those said to be for a thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from apps.engine.broker.ack import Ack
 from apps.engine.broker.catalog import Catalog
@@ -16,6 +16,7 @@ from apps.engine.broker.pop import Pop
 from apps.engine.broker.produce import Appender
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.sessions import Sessions
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC, SYSTEM_PREFIX
@@ -26,6 +27,7 @@ from apps.engine.derived.queueset import QueueSet
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
+from apps.engine.limits import SESSIONS_MAX
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.types import (
     CatalogSnapshot,
@@ -76,6 +78,7 @@ class Broker:
         )
         self.settler = Ack(self.state, self.recorder, self.handles, clock=clock, epoch=log.epoch)
         self.offsets = Offsets(self.state, self.recorder, self.queues, self.catalog)
+        self.sessions = Sessions(clock, sessions_max=SESSIONS_MAX)
         # A crash may have come between a topic's deletion and its trim.
         self._trim_deleted_topics()
 
@@ -97,6 +100,7 @@ class Broker:
     def receive(self, request: ReceiveRequest, *, wait: bool = True) -> ReceiveResult:
         """Hand out messages. Raises ColdRead when `wait` is false and the disk is needed."""
         self.pop.check(request)
+        self.sessions.see(request)
         self.expire()
         return self.pop.receive(request, wait=wait)
 
@@ -124,6 +128,12 @@ class Broker:
                 )
             )
         return ranges
+
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        """Return what the queues of several topics hold, or of all; unknown ones are left out."""
+        known = self.catalog.snapshot.topics
+        names = known if topics is None else [name for name in topics if name in known]
+        return {name: self.queue_ranges(name) for name in names}
 
     def _trim_deleted_topics(self) -> None:
         # A topic made again under the same name goes on counting, so that an offset names one

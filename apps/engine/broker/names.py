@@ -14,6 +14,9 @@ def check_group_name(name: str) -> None:
 
 
 def check_client_id(client_id: str) -> None:
-    """Raise InvalidArgument for a client id that is too long; empty is allowed."""
+    """Raise InvalidArgument for a client id that is too long or unprintable; empty is allowed."""
     if len(client_id) > CLIENT_ID_CHARACTERS_MAX:
         raise InvalidArgument(f"client_id is over {CLIENT_ID_CHARACTERS_MAX} characters")
+    # Operators read it, and not every database can hold it otherwise.
+    if not client_id.isprintable():
+        raise InvalidArgument("client_id has characters that cannot be printed")

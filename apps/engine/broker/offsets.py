@@ -68,13 +68,19 @@ class Offsets:
     def _progress_of(self, group: str, topic: str, number: int) -> GroupProgress:
         queue = self._queues.queue(topic, number)
         progress = self._state.progress.get((group, topic, number))
-        entries = map(self._state.leases.get, progress.leases if progress is not None else ())
+        found = map(self._state.leases.get, progress.leases if progress is not None else ())
+        entries = [entry for entry in found if entry is not None]
+        delivered = queue.min_offset if progress is None else progress.cursor
+        max_offset = max(queue.visible, queue.min_offset)
         return GroupProgress(
             group=group,
             topic=topic,
             queue=number,
             committed=queue.min_offset if progress is None else progress.floor,
-            delivered=queue.min_offset if progress is None else progress.cursor,
-            in_flight=sum(len(e.offsets) for e in entries if e is not None and e.is_out),
-            max_offset=max(queue.visible, queue.min_offset),
+            delivered=delivered,
+            in_flight=sum(len(entry.offsets) for entry in entries if entry.is_out),
+            max_offset=max_offset,
+            ready=max_offset
+            - delivered
+            + sum(len(entry.offsets) for entry in entries if not entry.is_out),
         )

@@ -3,7 +3,8 @@
 What was given back or timed out goes first; then messages nobody of the group has seen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fetch import Selection, check_amounts, load, pick, select
@@ -22,6 +23,8 @@ from apps.engine.errors import InvalidArgument
 from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
+
+_Item = TypeVar("_Item")
 
 
 class Pop:
@@ -107,16 +110,22 @@ class Pop:
         return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked))
 
     def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
-        names = [
-            (topic, number)
-            for topic in request.topics
-            for number in range(self._catalog.topic(topic).queue_count)
-        ]
         # Each receive begins one queue further on, so that none starves behind a busy one.
         self._turn += 1
-        turn = self._turn % len(names)
-        for topic, number in names[turn:] + names[:turn]:
+        if request.high_queue_first:
+            # Waiting behind a higher queue is what was asked for, behind another topic is not.
+            topics = _turned(request.topics, self._turn)
+            names = [
+                (topic, number) for topic in topics for number in reversed(self._numbers(topic))
+            ]
+        else:
+            in_order = [(topic, n) for topic in request.topics for n in self._numbers(topic)]
+            names = _turned(in_order, self._turn)
+        for topic, number in names:
             yield self._queues.queue(topic, number)
+
+    def _numbers(self, topic: str) -> range:
+        return range(self._catalog.topic(topic).queue_count)
 
     def _has_handed_out(self, progress: QueueProgress) -> bool:
         entries = map(self._state.leases.get, progress.leases)
@@ -198,3 +207,9 @@ class Pop:
             invisible_until_ms=until_ms,
             block=block,
         )
+
+
+def _turned(items: Sequence[_Item], turn: int) -> list[_Item]:
+    """Return the items in order from number `turn` on, round and round."""
+    first = turn % len(items)
+    return [*items[first:], *items[:first]]

@@ -48,6 +48,7 @@ CATALOG = CatalogSnapshot(
     topics={
         "orders": TopicSpec(name="orders", queue_count=2),
         "closed": TopicSpec(name="closed", queue_count=1, perm=PERM_READ),
+        "more": TopicSpec(name="more", queue_count=1),
         "blind": TopicSpec(name="blind", queue_count=1, perm=PERM_WRITE),
     },
 )
@@ -301,6 +302,38 @@ async def test_an_unacknowledged_message_comes_back_with_the_next_attempt(
     assert late.outcome is Settled.EXPIRED
 
 
+async def test_high_queues_go_first_when_asked_for(engine: LocalEngine) -> None:
+    batches = [a_batch(b"low", b"lower"), a_batch(b"high", b"higher", queue=1)]
+    await engine.append(batches, ack=AckMode.SYNC)
+
+    received = [await receive(engine, high_queue_first=True, messages_max=1) for _ in range(4)]
+
+    bodies = [body for ((_, body, _),) in received]
+    assert bodies == [b"high", b"higher", b"low", b"lower"]
+
+
+async def test_a_high_queue_goes_first_again_when_something_comes_back(engine: LocalEngine) -> None:
+    await engine.append([a_batch(b"low"), a_batch(b"high", queue=1)], ack=AckMode.SYNC)
+    ((handle, _, _),) = await receive(engine, high_queue_first=True, messages_max=1)
+
+    await engine.nack("g", [handle])
+    received = await receive(engine, high_queue_first=True)
+
+    assert [(body, attempt) for _, body, attempt in received] == [(b"high", 2), (b"low", 1)]
+
+
+async def test_high_queues_of_one_topic_do_not_hold_up_another_topic(engine: LocalEngine) -> None:
+    bodies = [b"%d" % number for number in range(4)]
+    await engine.append([a_batch(*bodies, queue=1), a_batch(b"y", topic="more")], ack=AckMode.SYNC)
+
+    first_two = [
+        await receive(engine, topics=("orders", "more"), high_queue_first=True, messages_max=1)
+        for _ in range(2)
+    ]
+
+    assert {body for ((_, body, _),) in first_two} == {b"0", b"y"}
+
+
 async def test_a_message_given_back_comes_at_once_or_after_its_delay(engine: LocalEngine) -> None:
     await engine.append([a_batch(b"one")], ack=AckMode.SYNC)
     ((handle, _, _),) = await receive(engine)
@@ -413,6 +446,8 @@ async def test_a_parked_receive_wakes_when_a_lease_runs_out(engine: LocalEngine)
         ({"invisible_ms": 9}, InvalidArgument),
         ({"messages_max": 100_000}, InvalidArgument),
         ({"client_id": "x" * 256}, InvalidArgument),
+        ({"client_id": "a\0b"}, InvalidArgument),
+        ({"client_id": "a\u202eb"}, InvalidArgument),
     ],
 )
 async def test_a_bad_receive_is_refused(

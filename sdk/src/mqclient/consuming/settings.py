@@ -20,6 +20,8 @@ class SimpleConsumerSettings:
     """Whose messages are received, and how; raise InvalidName or InvalidArgument.
 
     `timeout_s` bounds a request with its attempts, beyond the time the broker may hold it.
+    `high_queue_first` empties a topic's queues from the highest number down: a queue's number is
+    the priority of its messages.
     """
 
     group: str
@@ -29,6 +31,7 @@ class SimpleConsumerSettings:
     wait_ms: int = 20_000
     invisible_ms: int = 60_000
     ordered: bool = False
+    high_queue_first: bool = False
     timeout_s: float = 10.0
     client_id: str = field(default_factory=_client_id)
 

@@ -41,6 +41,7 @@ class SimplePlans:
             filter_text=text,
             client_id=settings.client_id,
             ordered=settings.ordered,
+            high_queue_first=settings.high_queue_first,
         )
         received = yield from persistently(call, self._patience)
         wanted = matching(received.messages, tags)

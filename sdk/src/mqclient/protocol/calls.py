@@ -16,6 +16,7 @@ from mqclient.protocol.endpoint import API, Endpoint
 from mqclient.values import (
     AckMode,
     BatchReceipt,
+    QueueLag,
     QueueOffset,
     QueueRange,
     Settled,
@@ -149,6 +150,19 @@ def _offset_page(document: Any) -> tuple[list[QueueOffset], str | None]:  # A JS
     return items, document.get("next_cursor")
 
 
+def _lags(document: Any) -> list[QueueLag]:  # A JSON document.
+    return [
+        QueueLag(
+            topic=item["topic"],
+            queue=int(item["queue"]),
+            lag=int(item["lag"]),
+            in_flight=int(item["in_flight"]),
+            ready=int(item["ready"]),
+        )
+        for item in document["items"]
+    ]
+
+
 def _settlements(document: Any) -> list[Settlement]:  # A JSON document.
     return [
         Settlement(
@@ -172,15 +186,25 @@ class Calls:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._send_targets: dict[tuple[str, int, AckMode], str] = {}
+        self._send_targets: dict[tuple[str, int, AckMode | None], str] = {}
+
+    def ready(self) -> Call[None]:
+        """Ask whether the broker serves."""
+        head = self._endpoint.head("GET", "/readyz", accept=_JSON, content_type="", body_bytes=0)
+        return Call((head,), _nothing)
 
     def send_batch(
-        self, topic: str, queue: int, records: Sequence[bytes], ack: AckMode
+        self, topic: str, queue: int, records: Sequence[bytes], ack: AckMode | None
     ) -> Call[BatchReceipt | None]:
-        """Store packed records of one topic and queue; None after a one-way send."""
+        """Store packed records of one topic and queue; None after a one-way send.
+
+        With `ack` None the store's own mode holds.
+        """
         target = self._send_targets.get((topic, queue, ack))
         if target is None:
-            target = f"{API}/topics/{path_part(topic)}/messages?queue={queue}&ack={ack}"
+            target = f"{API}/topics/{path_part(topic)}/messages?queue={queue}"
+            if ack is not None:
+                target += f"&ack={ack}"
             self._send_targets[topic, queue, ack] = target
         first, payload = pack_batch(records)
         head = self._endpoint.head(
@@ -233,8 +257,9 @@ class Calls:
         filter_text: str = "*",
         client_id: str = "",
         ordered: bool = False,
+        high_queue_first: bool = False,
     ) -> Call[Received]:
-        """Take messages of a group for a while."""
+        """Take messages of a group for a while; with `high_queue_first` a queue is a priority."""
         document: dict[str, object] = {
             "topics": [checked_name(topic, "topic") for topic in topics],
             "max": messages_max,
@@ -243,6 +268,7 @@ class Calls:
             "filter": filter_text,
             "client_id": client_id,
             "ordered": ordered,
+            "high_queue_first": high_queue_first,
         }
         buffers = self._json_buffers(
             "POST", f"{API}/groups/{path_part(group)}/messages:receive", document, MEDIA_TYPE
@@ -295,12 +321,23 @@ class Calls:
         target = f"{API}/groups/{path_part(group)}/offsets{_page(cursor)}"
         return self._get(target, _offset_page)
 
+    def group_lag(self, group: str) -> Call[list[QueueLag]]:
+        """Read a group's backlog in every queue it has progress in."""
+        return self._get(f"{API}/groups/{path_part(group)}/lag", _lags)
+
     def create_topic(
-        self, topic: str, *, queue_count: int = 4, topic_type: str = "MIXED"
+        self,
+        topic: str,
+        *,
+        queue_count: int = 4,
+        topic_type: str = "MIXED",
+        expires_ms: int | None = None,
     ) -> Call[None]:
-        """Create or change a topic."""
+        """Create or change a topic; one unused for `expires_ms` is deleted by the broker."""
         checked_name(topic, "topic")
-        document = {"queue_count": queue_count, "type": topic_type}
+        document: dict[str, object] = {"queue_count": queue_count, "type": topic_type}
+        if expires_ms is not None:
+            document["expires_ms"] = expires_ms
         target = f"{API}/topics/{path_part(topic)}"
         return Call(self._json_buffers("PUT", target, document, _JSON), _nothing)
 

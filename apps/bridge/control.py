@@ -1,0 +1,112 @@
+"""How control verbs travel between processes: their names, values, refusals and token.
+
+Both ends import it: the engine's process answers by it, every other one asks by it. Knows no
+socket, no door and no setting.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from apps.engine.api import EngineControl
+from apps.engine.errors import CannotOpen, EngineError
+from apps.engine.types import (
+    CatalogSnapshot,
+    ClientSeen,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+)
+
+PREFIX = "/internal/engine/"
+MEDIA_TYPE = "application/msgpack"
+TOKEN_HEADER = "x-mqweb-token"  # noqa: S105
+# A catalog of half a million topics; nobody without the token gets a body read.
+BODY_BYTES_MAX = 32 * 1024 * 1024
+
+_TOKEN_LABEL = b"mqweb control verbs, version 1"
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb: the types of its single argument and of its answer, and how an engine is asked."""
+
+    argument: Any  # A type, as msgspec takes them: a class, a union or a generic alias.
+    answer: Any
+    ask: Callable[[EngineControl, Any], object]
+
+
+VERBS: Mapping[str, Verb] = MappingProxyType(
+    {
+        "catalog": Verb(None, CatalogSnapshot, lambda engine, _nothing: engine.catalog),
+        "publish_catalog": Verb(
+            CatalogSnapshot, None, lambda engine, snapshot: engine.publish_catalog(snapshot)
+        ),
+        "queue_ranges": Verb(
+            str, list[QueueRange], lambda engine, topic: engine.queue_ranges(topic)
+        ),
+        "topic_ranges": Verb(
+            list[str] | None,
+            dict[str, list[QueueRange]],
+            lambda engine, topics: engine.topic_ranges(topics),
+        ),
+        "group_progress": Verb(
+            str | None, list[GroupProgress], lambda engine, group: engine.group_progress(group)
+        ),
+        "clients": Verb(str | None, list[ClientSeen], lambda engine, group: engine.clients(group)),
+        "forget_silent_clients": Verb(
+            int, list[ClientSeen], lambda engine, silent_ms: engine.forget_silent_clients(silent_ms)
+        ),
+        "status": Verb(None, EngineStatus, lambda engine, _nothing: engine.status()),
+    }
+)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What is answered instead of an answer: the error's code and its text."""
+
+    code: str
+    text: str
+
+
+def token_of(secret_key: str) -> str:
+    """Return the token that processes with the same secret key share."""
+    return hmac.new(secret_key.encode(), _TOKEN_LABEL, hashlib.sha256).hexdigest()
+
+
+def packed(value: object) -> bytes:
+    """Write an argument, an answer or a refusal."""
+    return _encode(value)
+
+
+def unpacked(data: bytes, kind: Any) -> Any:  # The type is a value here, see Verb.
+    """Read a value of the given type; raise ValueError for anything else."""
+    return msgspec.msgpack.decode(data, type=kind)
+
+
+def refusal_of(error: EngineError) -> Refusal:
+    """Return an error as it travels."""
+    return Refusal(code=error.code, text=str(error))
+
+
+def error_of(refusal: Refusal) -> EngineError:
+    """Return the error that was refused with; EngineError itself where the code is not known."""
+    return _KINDS.get(refusal.code, EngineError)(refusal.text)
+
+
+def _kinds() -> dict[str, type[EngineError]]:
+    kinds: list[type[EngineError]] = [EngineError]
+    for kind in kinds:
+        # An engine that answers has been opened, and these need more than a text.
+        kinds.extend(below for below in kind.__subclasses__() if below is not CannotOpen)
+    return {kind.code: kind for kind in kinds}
+
+
+_KINDS = _kinds()

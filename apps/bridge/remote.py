@@ -1,0 +1,168 @@
+"""The broker's engine as other processes ask it. Knows HTTP, and no verb's inside.
+
+One request a question, over connections that are kept. Any thread may ask, and a forked child opens
+connections of its own.
+"""
+
+import http.client
+import os
+from collections import deque
+from collections.abc import Collection
+from typing import Any
+
+from django.conf import settings
+
+from apps.bridge import control
+from apps.bridge import engine as bridge
+from apps.engine.errors import EngineError, Refused, Unreachable
+from apps.engine.types import (
+    CatalogSnapshot,
+    ClientSeen,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+)
+
+_TIMEOUT_S = 5.0
+# As many as a worker's threads ask at once; what is over is closed after its answer.
+_KEPT_MAX = 4
+
+
+def install() -> None:
+    """Let `bridge.call` of this process ask the broker that the settings name; safe to repeat.
+
+    Nothing is opened before the first question, so it may come before or after a fork.
+    """
+    if bridge.remote_or_none() is None:
+        environment = settings.MQWEB
+        token = control.token_of(settings.SECRET_KEY)
+        bridge.install_remote(RemoteEngine(environment.host, environment.port, token=token))
+
+
+class RemoteEngine:
+    """EngineControl by HTTP to the broker's internal door.
+
+    Every verb raises what the engine raises, Unreachable where nobody answers in time or as
+    expected, and Refused where the broker does not take the token.
+    """
+
+    def __init__(self, host: str, port: int, *, token: str, timeout_s: float = _TIMEOUT_S) -> None:
+        """Name the broker; `timeout_s` bounds each wait for a byte of the answer."""
+        self._host = host
+        self._port = port
+        self._timeout_s = timeout_s
+        self._headers = {
+            # Whatever address is listened on, the broker answers to this name.
+            "host": "localhost",
+            "content-type": control.MEDIA_TYPE,
+            control.TOKEN_HEADER: token,
+        }
+        # Without a lock: one that a thread held at a fork would stay locked in the child.
+        self._kept: deque[tuple[int, http.client.HTTPConnection]] = deque()
+
+    @property
+    def catalog(self) -> CatalogSnapshot:
+        """Return the snapshot the engine obeys."""
+        found: CatalogSnapshot = self._ask("catalog", None)
+        return found
+
+    def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
+        """Have the engine obey `snapshot`; see EngineControl."""
+        self._ask("publish_catalog", snapshot)
+
+    def queue_ranges(self, topic: str) -> list[QueueRange]:
+        """Return what each queue of the topic holds; see EngineControl."""
+        found: list[QueueRange] = self._ask("queue_ranges", topic)
+        return found
+
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        """Return what the queues of several topics hold; see EngineControl."""
+        names = None if topics is None else list(topics)
+        found: dict[str, list[QueueRange]] = self._ask("topic_ranges", names)
+        return found
+
+    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
+        """Return progress of one group or all; see EngineControl."""
+        found: list[GroupProgress] = self._ask("group_progress", group)
+        return found
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        """Return the clients of one group or all; see EngineControl."""
+        found: list[ClientSeen] = self._ask("clients", group)
+        return found
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        """Forget silent clients and return them; see EngineControl.
+
+        None are returned where the answer to a first request was lost with its connection.
+        """
+        found: list[ClientSeen] = self._ask("forget_silent_clients", silent_ms)
+        return found
+
+    def status(self) -> EngineStatus:
+        """Return one reading of the counters."""
+        found: EngineStatus = self._ask("status", None)
+        return found
+
+    def close(self) -> None:
+        """Close the kept connections; a later question opens new ones."""
+        while self._kept:
+            self._kept.pop()[1].close()
+
+    def _ask(self, name: str, argument: object) -> Any:  # Each verb has an answer of its own.
+        status, body = self._answer(control.PREFIX + name, control.packed(argument))
+        if status == http.client.FORBIDDEN:
+            raise Refused("the broker does not take our token: its secret key is another one")
+        try:
+            if status == http.client.OK:
+                return control.unpacked(body, control.VERBS[name].answer)
+            error: EngineError = control.error_of(control.unpacked(body, control.Refusal))
+        except ValueError as error_of_shape:
+            raise Unreachable(
+                f"{self._host}:{self._port} answers, but not as our broker: status {status}"
+            ) from error_of_shape
+        raise error
+
+    def _answer(self, target: str, body: bytes) -> tuple[int, bytes]:
+        """Return status and body; what a kept connection cannot carry goes over a new one."""
+        while (kept := self._take_kept()) is not None:
+            try:
+                return self._exchange(kept, target, body)
+            except TimeoutError as error:
+                raise self._unreachable(error) from error
+            except (OSError, http.client.HTTPException):
+                # The broker may have closed it meanwhile; verbs do no harm when repeated.
+                continue
+        fresh = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        try:
+            return self._exchange(fresh, target, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, target: str, body: bytes
+    ) -> tuple[int, bytes]:
+        is_kept = False
+        try:
+            connection.request("POST", target, body, self._headers)
+            with connection.getresponse() as response:
+                answer = response.status, response.read()
+            is_kept = connection.sock is not None and len(self._kept) < _KEPT_MAX
+        finally:
+            if not is_kept:
+                connection.close()
+        if is_kept:
+            self._kept.append((os.getpid(), connection))
+        return answer
+
+    def _take_kept(self) -> http.client.HTTPConnection | None:
+        while self._kept:
+            owner, connection = self._kept.pop()
+            if owner == os.getpid():
+                return connection
+            # The parent's: closing our copy of the descriptor leaves its connection alone.
+            connection.close()
+        return None
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        return Unreachable(f"the broker at {self._host}:{self._port} does not answer: {error!r}")

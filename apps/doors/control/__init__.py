@@ -1,0 +1,1 @@
+"""The internal door: control verbs for the product's own processes."""
