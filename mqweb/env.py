@@ -32,6 +32,10 @@ VARIABLES = (
     Variable(name="MQWEB_PORT", default="8000", meaning="TCP port to listen on"),
     Variable(name="DATABASE_URL", default="", meaning="PostgreSQL to use instead of our own"),
     Variable(name="REDIS_URL", default="", meaning="Redis as channel layer instead of memory"),
+    Variable(name="CELERY_BROKER_URL", default="", meaning="Celery's transport instead of our own"),
+    Variable(
+        name="MQWEB_WORKER_PROCESSES", default="2", meaning="for tasks; 0: no worker, no beat"
+    ),
     Variable(name="MQWEB_AUTH", default="off", meaning="off, for loopback only"),
     Variable(name="MQWEB_ACK", default="sync", meaning="sync or async, for sends that do not say"),
     Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
@@ -52,6 +56,7 @@ _SEGMENT_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
 _SEGMENT_BYTES_MAX = 2 * limits.GIB - 4096
 _FLUSH_INTERVAL_MS_MAX = 60_000
 _READ_THREADS_MAX = 64
+_WORKER_PROCESSES_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,8 @@ class Environment:
     port: int
     database_url: str | None
     redis_url: str | None
+    celery_broker_url: str
+    worker_processes: int
     auth: str
     ack: str
     flush_interval_ms: int
@@ -86,12 +93,15 @@ def read(environ: Mapping[str, str]) -> Environment:
     """
     values = {name: environ.get(name, "") or default for name, default in _DEFAULTS.items()}
     host = _host(values["MQWEB_HOST"])
+    port = _integer(values, "MQWEB_PORT", 1, 65_535)
     return Environment(
         data=Path(values["MQWEB_DATA"]).expanduser().resolve(),
         host=host,
-        port=_integer(values, "MQWEB_PORT", 1, 65_535),
+        port=port,
         database_url=_url(values, "DATABASE_URL", ("postgres", "postgresql")),
         redis_url=_url(values, "REDIS_URL", ("redis", "rediss", "unix")),
+        celery_broker_url=_celery_broker_url(values, host, port),
+        worker_processes=_integer(values, "MQWEB_WORKER_PROCESSES", 0, _WORKER_PROCESSES_MAX),
         auth=_auth(values["MQWEB_AUTH"], host),
         ack=_choice(values, "MQWEB_ACK", ("sync", "async")),
         flush_interval_ms=_integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
@@ -164,6 +174,16 @@ def _url(values: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str 
         raise Refused(
             f"{name}: must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
         )
+    return value
+
+
+def _celery_broker_url(values: Mapping[str, str], host: str, port: int) -> str:
+    value = values["CELERY_BROKER_URL"]
+    if not value:
+        return f"mqweb://{f'[{host}]' if ':' in host else host}:{port}//"
+    # Celery knows many schemes. The value may hold a password, so a refusal must not repeat it.
+    if not urlsplit(value).scheme:
+        raise Refused("CELERY_BROKER_URL: must begin with a scheme, such as redis://")
     return value
 
 

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from apps.bridge import embedded, secretfiles
 from mqweb import env
+from mqweb.schedule import SCHEDULE
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -36,8 +37,10 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "apps.bridge",
     "apps.core",
+    "apps.clockwork",
     "apps.topics",
     "apps.groups",
+    "apps.metrics",
     "apps.console",
 ]
 
@@ -105,11 +108,15 @@ def _channel_layer() -> dict[str, Any]:
         raise ImproperlyConfigured("REDIS_URL is set and needs the package channels_redis")
     return {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
-        "CONFIG": {"hosts": [MQWEB.redis_url]},
+        # Members renew themselves every few seconds; one that was killed is soon forgotten.
+        "CONFIG": {"hosts": [MQWEB.redis_url], "group_expiry": 60},
     }
 
 
 CHANNEL_LAYERS = {"default": _channel_layer()}
+
+# How often each task of the clockwork runs, in seconds; what is Celery's is in `celery.py`.
+CLOCKWORK_SCHEDULE = SCHEDULE
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -179,6 +186,10 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "OutcomeEnum": "apps.clockwork.models.Outcome",
+        "PartKindEnum": "apps.clockwork.models.Part.Kind",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "mqweb.openapi.add_data_plane",
@@ -199,5 +210,9 @@ LOGGING = {
         "django.request": {"handlers": [], "level": "ERROR", "propagate": True},
         "uvicorn": {"handlers": [], "level": "WARNING", "propagate": True},
         "psycopg.pool": {"handlers": [], "level": "ERROR", "propagate": True},
+        # One line for each tick, received and succeeded, would bury everything else.
+        "celery.beat": {"handlers": [], "level": "WARNING", "propagate": True},
+        "celery.worker.strategy": {"handlers": [], "level": "WARNING", "propagate": True},
+        "celery.app.trace": {"handlers": [], "level": "WARNING", "propagate": True},
     },
 }

@@ -12,6 +12,8 @@ FLAGS: Mapping[str, str] = MappingProxyType(
         "--host": "MQWEB_HOST",
         "--port": "MQWEB_PORT",
         "--database-url": "DATABASE_URL",
+        "--celery-broker-url": "CELERY_BROKER_URL",
+        "--worker-processes": "MQWEB_WORKER_PROCESSES",
         "--auth": "MQWEB_AUTH",
         "--ack": "MQWEB_ACK",
         "--flush-interval-ms": "MQWEB_FLUSH_INTERVAL_MS",

@@ -31,18 +31,26 @@ def free_port() -> int:
 
 
 class Product:
-    """One start of the product."""
+    """One start of the product; without worker and beat unless `worker_processes` are wanted."""
 
-    def __init__(self, data: Path, *, port: int | None = None, **variables: str) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        port: int | None = None,
+        worker_processes: int = 0,
+        **variables: str,
+    ) -> None:
         self.data = data
         self.port = port or free_port()
         self.lines: list[str] = []
         self._has_ended = threading.Event()
-        unwanted = ("MQWEB_", "DATABASE_URL", "DJANGO_SETTINGS_MODULE", "REDIS_URL")
+        unwanted = ("MQWEB_", "DATABASE_URL", "DJANGO_SETTINGS_MODULE", "REDIS_URL", "CELERY_")
         environ = {
             name: value for name, value in os.environ.items() if not name.startswith(unwanted)
         }
         command = [sys.executable, "manage.py", "runmq", "--data", str(data)]
+        command += ["--worker-processes", str(worker_processes)]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port), "--segment-bytes", SMALL_SEGMENTS],
             cwd=ROOT,

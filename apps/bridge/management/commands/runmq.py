@@ -27,9 +27,9 @@ _log = logging.getLogger("mqweb.supervisor")
 
 
 class Command(BaseCommand):
-    """Start PostgreSQL, migrate, start the broker, and keep them running until told to stop."""
+    """Start PostgreSQL, migrate, start broker, worker and beat; keep them until told to stop."""
 
-    help = "Run mqweb: embedded PostgreSQL (unless DATABASE_URL is set), broker and console."
+    help = "Run mqweb: embedded PostgreSQL (unless DATABASE_URL is set), broker, console, tasks."
     # The checks ask about a database that this command has yet to start.
     requires_system_checks = []
     requires_migrations_checks = False
@@ -73,18 +73,25 @@ class Command(BaseCommand):
             _log.error("database_not_prepared")
             supervisor.add(preparing)
         supervisor.add(_manage("broker", inherited))
-        return supervisor.run(has_started=self._announced)
 
-    def _announced(self) -> bool:
+        def has_started() -> bool:
+            if not _answers(settings.MQWEB.host, settings.MQWEB.port):
+                return False
+            self._announce()
+            # Last to start, so first to stop: what a worker holds is settled with the broker.
+            for program in _clockwork(settings.MQWEB.worker_processes, inherited):
+                supervisor.add(program)
+            return True
+
+        return supervisor.run(has_started=has_started)
+
+    def _announce(self) -> None:
         host, port = settings.MQWEB.host, settings.MQWEB.port
-        if not _answers(host, port):
-            return False
         address = f"[{host}]" if ":" in host else host
         self.stdout.write(
             f"mqweb is ready: http://{address}:{port}/   data: {settings.MQWEB.data}   stop: Ctrl-C"
         )
         self.stdout.flush()
-        return True
 
 
 def _start_database(supervisor: Supervisor, clock: Clock, data: Path, inherited: int) -> None:
@@ -125,6 +132,27 @@ def _manage(command: str, inherited: int) -> Program:
         environ=os.environ,
         inherited=(inherited,),
     )
+
+
+def _clockwork(worker_processes: int, inherited: int) -> list[Program]:
+    """Return worker and beat; nothing when no process is to work."""
+    if not worker_processes:
+        return []
+    celery = [sys.executable, "-m", "celery", "--app", "mqweb", "--workdir", settings.BASE_DIR]
+    worker = ["worker", "--concurrency", str(worker_processes), "--without-gossip"]
+    return [
+        Program(
+            name=name,
+            command=[*map(str, celery), *arguments],
+            # Warm shutdown first: the running step may end. Then the cold one.
+            harsher_signals=(signal.SIGQUIT, signal.SIGKILL),
+            # Celery's codes are not ours; it may always be started again.
+            final_codes=frozenset(),
+            environ=os.environ,
+            inherited=(inherited,),
+        )
+        for name, arguments in (("worker", [*worker, "--without-mingle"]), ("beat", ["beat"]))
+    ]
 
 
 def _answers(host: str, port: int) -> bool:

@@ -1,0 +1,317 @@
+"""Every task of the house delivered twice at the same time: effects once, no error, no deadlock.
+
+Row D8 of the fault table. What is right is asked of the task itself: one run on the same rows.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.apps import apps
+from django.contrib.sessions.models import Session
+from django.db import connection, models
+from django.utils import timezone
+
+from apps.bridge import engine as bridge
+from apps.clockwork.house import HOUSE_TASKS
+from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
+from apps.engine.clock import SystemClock
+from apps.engine.types import CatalogSnapshot, TopicSpec
+from apps.metrics.models import GroupSample, StoreSample, TopicSample
+from apps.topics import services as topics
+from apps.topics.models import Topic
+from mqweb.celery import app
+from mqweb.schedule import SCHEDULE
+from tests.web.fake_engine import FakeEngine, client, progress
+from tests.web.metrics.fakes import (
+    START_MS,
+    NumberEngine,
+    group_sample,
+    store_sample,
+    topic_sample,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+app.loader.import_default_modules()
+
+MINUTE_MS = 60_000
+# Four hours of slots of 5 s are too old, or due for a roll-up.
+LONG_AGO_MS = START_MS - 4 * 60 * MINUTE_MS
+NAMES = [f"topic-{number:02}" for number in range(8)]
+
+
+class Engine(FakeEngine):
+    """Obeys and tells like the fake one, and has a status."""
+
+    log_start = written_offset = 0
+    status = NumberEngine.status
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a task finds, and how to look at what it has done."""
+
+    seed: Callable[[Engine], None]
+    effects: Callable[[Engine], object]
+
+
+def rows(*kinds: type[models.Model]) -> list[tuple[Any, ...]]:
+    """Return all rows, without the numbers that the database gave them."""
+    found = []
+    for kind in kinds:
+        columns = [field.attname for field in kind._meta.concrete_fields if not field.primary_key]
+        found += [(kind.__name__, *row) for row in kind._default_manager.values_list(*columns)]
+    return sorted(found, key=repr)
+
+
+def seed_old_and_young_rows(_: Engine) -> None:
+    long_ago = timezone.now() - timedelta(days=30)
+    TaskRun.objects.bulk_create(
+        TaskRun(
+            task="t",
+            owner=f"{age}-{number}",
+            started_at=started_at,
+            ended_at=started_at,
+            outcome=Outcome.DONE,
+        )
+        for age, started_at in (("old", long_ago), ("young", timezone.now()))
+        for number in range(40)
+    )
+    for age, at in (("old", long_ago), ("young", timezone.now() + timedelta(days=1))):
+        Part.objects.create(kind=Part.Kind.WORKER, name=age, seen_at=at)
+        for number in range(40):
+            Session.objects.create(session_key=f"{age}-{number}", expire_date=at)
+
+
+def what_was_not_vacuumed(_: Engine) -> object:
+    return [
+        sorted(TaskRun.objects.filter(task="t").values_list("owner", flat=True)),
+        sorted(Session.objects.values_list("session_key", flat=True)),
+        sorted(Part.objects.values_list("name", flat=True)),
+    ]
+
+
+def seed_engine_in_use(engine: Engine) -> None:
+    engine.catalog = CatalogSnapshot(
+        version=1, topics={name: TopicSpec(name=name, queue_count=2) for name in NAMES}
+    )
+    engine.lengths = {(name, 0): 300 for name in NAMES}
+    engine.progress = [progress("g", name, 0, committed=90, delivered=99) for name in NAMES]
+    StoreSample.objects.bulk_create([store_sample(START_MS - 5_000)])
+    TopicSample.objects.bulk_create(topic_sample(START_MS - 5_000, name) for name in NAMES)
+    GroupSample.objects.bulk_create(group_sample(START_MS - 5_000, "g", name) for name in NAMES)
+
+
+def seed_ten_minutes_of_samples(_: Engine, *, since_ms: int = START_MS - 10 * MINUTE_MS) -> None:
+    slots = [since_ms + 5_000 * number for number in range(120)]
+    StoreSample.objects.bulk_create(store_sample(at_ms, send_rate=at_ms % 7 / 3) for at_ms in slots)
+    TopicSample.objects.bulk_create(
+        topic_sample(at_ms, name, sent=at_ms % 1_000_003, send_rate=at_ms % 11 / 7)
+        for at_ms in slots
+        for name in NAMES
+    )
+    GroupSample.objects.bulk_create(
+        group_sample(at_ms, "g", name, lag=at_ms % 13) for at_ms in slots for name in NAMES
+    )
+
+
+def statistics(_: Engine) -> object:
+    return rows(StoreSample, TopicSample, GroupSample)
+
+
+def seed_topics_the_engine_lacks(_: Engine) -> None:
+    bridge.remove()
+    for name in NAMES:
+        topics.create_or_change_topic(name=name)
+
+
+def catalog(engine: Engine) -> object:
+    return [sorted(engine.catalog.topics), len(engine.published)]
+
+
+def seed_topics_nobody_uses(_: Engine) -> None:
+    for name in NAMES:
+        topics.create_or_change_topic(name=name, expires_ms=None if "3" in name else 1_000)
+    Topic.objects.filter(name__lt=NAMES[6]).update(used_at=timezone.now() - timedelta(days=1000))
+
+
+def topics_and_catalog(engine: Engine) -> object:
+    return [sorted(Topic.objects.values_list("name", flat=True)), catalog(engine)]
+
+
+def seed_clients(engine: Engine) -> None:
+    engine.seen = [
+        client("g", f"client-{number}", "t", first_seen_ms=1_000, last_seen_ms=START_MS)
+        for number in range(20)
+    ]
+    member = apps.get_model("groups", "Member")
+    long_ago = timezone.now() - timedelta(days=1000)
+    for number in range(10, 30):
+        member.objects.create(
+            group="g",
+            client_id=f"client-{number}",
+            topics=[],
+            first_seen_at=long_ago,
+            last_seen_at=long_ago,
+        )
+
+
+def members(_: Engine) -> object:
+    return rows(apps.get_model("groups", "Member"))
+
+
+SCENES: Mapping[str, Scene] = {
+    "clockwork.vacuum": Scene(seed_old_and_young_rows, what_was_not_vacuumed),
+    "groups.expire_silent_clients": Scene(seed_clients, members),
+    "metrics.prune_statistics": Scene(
+        partial(seed_ten_minutes_of_samples, since_ms=LONG_AGO_MS - 48 * 60 * MINUTE_MS),
+        statistics,
+    ),
+    "metrics.roll_up_statistics": Scene(seed_ten_minutes_of_samples, statistics),
+    "metrics.sample_statistics": Scene(seed_engine_in_use, statistics),
+    "topics.expire_unused_topics": Scene(seed_topics_nobody_uses, topics_and_catalog),
+    "topics.reconcile_catalog": Scene(seed_topics_the_engine_lacks, catalog),
+}
+
+every_task = pytest.mark.parametrize("name", sorted(SCHEDULE))
+
+
+@pytest.fixture(autouse=True)
+def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let both deliveries be of the same moment, and all rounds of the same."""
+    monkeypatch.setattr(SystemClock, "wall_ms", lambda _: START_MS)
+
+
+@pytest.fixture(autouse=True)
+def no_engine_left_behind() -> Iterator[None]:
+    yield
+    bridge.remove()
+
+
+def set_up(scene: Scene) -> Engine:
+    """Empty the tables, and let the scene begin with an engine of its own."""
+    names = [
+        f'"{name}"' for name in connection.introspection.django_table_names(only_existing=True)
+    ]
+    kept = ('"auth_', '"django_content_type')
+    doomed = ", ".join(name for name in names if not name.startswith(kept))
+    with connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {doomed} CASCADE")
+    engine = Engine()
+    bridge.install(engine, None)  # type: ignore[arg-type]
+    scene.seed(engine)
+    bridge.install(engine, None)  # type: ignore[arg-type]
+    return engine
+
+
+def twice(work: Callable[[], Any], *, apart_s: float = 0.0) -> tuple[list[Any], bool]:
+    """Carry out work in two threads, one a little later; return the answers, and if they met."""
+    barrier = threading.Barrier(2)
+
+    def carried_out(delay_s: float) -> tuple[Any, float, float]:
+        try:
+            connection.ensure_connection()
+            barrier.wait(timeout=30)
+            time.sleep(delay_s)
+            began = time.monotonic()
+            answer = work()
+            return answer, began, time.monotonic()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(carried_out, delay_s) for delay_s in (0.0, apart_s)]
+        done = [future.result(timeout=60) for future in futures]
+    have_met = max(began for _, began, _ in done) < min(ended for _, _, ended in done)
+    return [answer for answer, _, _ in done], have_met
+
+
+def expected_of(name: str) -> object:
+    """Return what one run of the task leaves behind; it must have done something."""
+    engine = set_up(SCENES[name])
+    before = SCENES[name].effects(engine)
+    step = HOUSE_TASKS[name].function()
+    after = SCENES[name].effects(engine)
+    assert step.done > 0
+    assert not step.more
+    assert after != before
+    return after
+
+
+def run_steps_doubled(name: str, *, rounds: int) -> None:
+    """Run the step twice at once, so many times; as a run does that has overlived its lease."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    expected = expected_of(name)
+    meetings = 0
+    for _ in range(rounds):
+        engine = set_up(SCENES[name])
+        steps, have_met = twice(HOUSE_TASKS[name].function, apart_s=rng.choice((0, 0.001, 0.005)))
+        meetings += have_met
+        assert SCENES[name].effects(engine) == expected
+        assert not any(step.more for step in steps)
+    assert meetings > 0, "the two runs never met"
+
+
+def run_ticks_doubled(name: str, *, rounds: int) -> None:
+    """Deliver a tick twice at once, so many times; one of them finds that the task is taken."""
+    expected = expected_of(name)
+    meetings = 0
+    for _ in range(rounds):
+        engine = set_up(SCENES[name])
+        answers, have_met = twice(app.tasks[name])
+        meetings += have_met
+        assert SCENES[name].effects(engine) == expected
+        runs = TaskRun.objects.filter(task=name)
+        assert {run.outcome for run in runs} == {Outcome.DONE}
+        assert sum(answer["ran"] for answer in answers) == len(runs)
+        # A second run is right only when the next slot has begun between the two.
+        slots = [int(run.started_at.timestamp()) // SCHEDULE[name] for run in runs]
+        assert len(slots) == len(set(slots))
+        state = TaskState.objects.get(name=name)
+        assert (state.run_count, state.owner) == (len(runs), "")
+    assert meetings > 0, "the two ticks never met"
+
+
+def test_every_task_of_the_schedule_has_its_scene() -> None:
+    assert set(SCENES) == set(SCHEDULE)
+
+
+@every_task
+def test_a_step_run_twice_at_once_has_its_effects_once(name: str) -> None:
+    run_steps_doubled(name, rounds=5)
+
+
+@every_task
+def test_a_tick_delivered_twice_at_once_is_run_once(name: str) -> None:
+    run_ticks_doubled(name, rounds=3)
+
+
+def test_a_step_that_looks_before_it_writes_is_noticed() -> None:
+    def careless() -> None:
+        if not TaskRun.objects.filter(task="planted").exists():
+            TaskRun.objects.create(task="planted", owner=uuid4().hex)
+
+    for _ in range(100):
+        TaskRun.objects.all().delete()
+        twice(careless)
+        if TaskRun.objects.count() > 1:
+            return
+    pytest.fail("two careless steps at once went unnoticed")
+
+
+@pytest.mark.crash
+@every_task
+def test_many_double_deliveries(name: str) -> None:
+    run_steps_doubled(name, rounds=100)
+    run_ticks_doubled(name, rounds=100)
