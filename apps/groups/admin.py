@@ -1,9 +1,9 @@
-"""Admin of consumer offsets, to look at: the engine keeps them."""
+"""Admin of consumer offsets and members, to look at: the engine knows them."""
 
 from django.contrib import admin
 
 from apps.core.admin import ReadOnlyAdmin
-from apps.groups.models import ConsumerOffset
+from apps.groups.models import ConsumerOffset, Member
 
 
 @admin.register(ConsumerOffset)
@@ -12,3 +12,11 @@ class ConsumerOffsetAdmin(ReadOnlyAdmin):
 
     list_display = ["group", "topic", "queue", "committed", "delivered", "updated_at"]
     search_fields = ["group", "topic"]
+
+
+@admin.register(Member)
+class MemberAdmin(ReadOnlyAdmin):
+    """Clients of groups that received lately."""
+
+    list_display = ["group", "client_id", "topics", "first_seen_at", "last_seen_at"]
+    search_fields = ["group", "client_id"]

@@ -32,7 +32,7 @@ class TopicForm(TopicModelForm):
 
     class Meta:
         model = Topic
-        fields = ["name", "type", "queue_count", "perm"]
+        fields = ["name", "type", "queue_count", "perm", "expires_ms"]
 
     def clean_name(self) -> str:
         """Return the name; refuse what the service would."""
@@ -56,7 +56,7 @@ class TopicAdmin(TopicModelAdmin):
     """Topics: the name is fixed once given."""
 
     form = TopicForm
-    list_display = ["name", "type", "queue_count", "perm", "updated_at"]
+    list_display = ["name", "type", "queue_count", "perm", "expires_ms", "updated_at"]
     list_filter = ["type", "perm"]
     search_fields = ["name"]
     show_full_result_count = False
@@ -72,6 +72,7 @@ class TopicAdmin(TopicModelAdmin):
             queue_count=obj.queue_count,
             type=TopicType(obj.type),
             perm=obj.perm,
+            expires_ms=obj.expires_ms,
         )
         obj.pk = changed.topic.pk
 

@@ -10,6 +10,10 @@ NAME_REGEX = rf"^{limits.NAME_PATTERN.pattern}$"
 
 QUEUE_COUNT_DEFAULT = 4
 
+EXPIRES_MS_MIN = 1_000
+# A year: a topic that must live longer is better deleted by a person.
+EXPIRES_MS_MAX = 365 * 86_400_000
+
 
 class Perm(models.IntegerChoices):
     """What clients may do with a topic; RocketMQ's bits."""
@@ -38,6 +42,11 @@ class Topic(models.Model):
     type = models.CharField(max_length=16, choices=Type, default=Type.MIXED)
     queue_count = models.PositiveSmallIntegerField(default=QUEUE_COUNT_DEFAULT)
     perm = models.PositiveSmallIntegerField(choices=Perm, default=Perm.READ_WRITE)
+    # A topic that nobody uses for this long is deleted; without it none ever is.
+    expires_ms = models.PositiveBigIntegerField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, editable=False)
+    # The sum of the queues' max offsets when use was last looked for.
+    used_offset = models.PositiveBigIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -51,6 +60,15 @@ class Topic(models.Model):
                 name="topic_queue_count_in_range",
             ),
             models.CheckConstraint(condition=Q(perm__in=Perm.values), name="topic_perm_is_known"),
+            models.CheckConstraint(
+                condition=Q(expires_ms=None)
+                | Q(expires_ms__gte=EXPIRES_MS_MIN, expires_ms__lte=EXPIRES_MS_MAX),
+                name="topic_expires_ms_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(expires_ms=None) | Q(used_at__isnull=False),
+                name="topic_that_expires_was_used",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from apps.bridge import engine as bridge
 from apps.core.exceptions import DATABASE_ERRORS
-from apps.engine.api import EngineAPI
+from apps.engine.api import EngineControl
 from apps.engine.errors import Busy, UnknownTopic
 from apps.engine.types import QueueRange
 from apps.topics.models import Topic
@@ -29,6 +29,7 @@ class TopicState:
     type: str
     queue_count: int
     perm: int
+    expires_ms: int | None
     created_at: datetime | None
     updated_at: datetime | None
     queues: Sequence[QueueState]
@@ -52,7 +53,7 @@ def topic_state(name: str) -> TopicState:
     return _state(topic, _ranges([name]))
 
 
-def _known_state(engine: EngineAPI, name: str) -> TopicState | None:
+def _known_state(engine: EngineControl, name: str) -> TopicState | None:
     spec = engine.catalog.topics.get(name)
     if spec is None:
         return None
@@ -62,6 +63,7 @@ def _known_state(engine: EngineAPI, name: str) -> TopicState | None:
         type=spec.type,
         queue_count=spec.queue_count,
         perm=spec.perm,
+        expires_ms=None,
         created_at=None,
         updated_at=None,
         queues=[_queue_state(number, held.get(number)) for number in range(spec.queue_count)],
@@ -78,18 +80,10 @@ def topic_states(*, after: str, topics_max: int) -> list[TopicState]:
 def _ranges(names: Sequence[str]) -> Mapping[str, Mapping[int, QueueRange]]:
     """Ask the engine once for all topics; it may know fewer, or be on its way out."""
     try:
-        return bridge.call(lambda engine: _ranges_of(engine, names))
+        ranges = bridge.call(lambda engine: engine.topic_ranges(names))
     except Busy:
         return {}
-
-
-def _ranges_of(engine: EngineAPI, names: Sequence[str]) -> Mapping[str, Mapping[int, QueueRange]]:
-    known = engine.catalog.topics
-    return {
-        name: {found.queue: found for found in engine.queue_ranges(name)}
-        for name in names
-        if name in known
-    }
+    return {name: {found.queue: found for found in held} for name, held in ranges.items()}
 
 
 def _state(topic: Topic, ranges: Mapping[str, Mapping[int, QueueRange]]) -> TopicState:
@@ -99,6 +93,7 @@ def _state(topic: Topic, ranges: Mapping[str, Mapping[int, QueueRange]]) -> Topi
         type=topic.type,
         queue_count=topic.queue_count,
         perm=topic.perm,
+        expires_ms=topic.expires_ms,
         created_at=topic.created_at,
         updated_at=topic.updated_at,
         queues=[_queue_state(number, held.get(number)) for number in range(topic.queue_count)],

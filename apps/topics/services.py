@@ -1,17 +1,48 @@
 """Changes to topics: one transaction each, and the engine is told after the commit."""
 
+import logging
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from functools import partial
+from typing import Literal
 
 from django.db import transaction
+from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet
+from django.utils import timezone
 
+from apps.bridge import engine as bridge
+from apps.clockwork.steps import Step
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
 from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
 from apps.topics import snapshot
-from apps.topics.models import QUEUE_COUNT_DEFAULT, MessageQueue, Topic
+from apps.topics.models import (
+    EXPIRES_MS_MAX,
+    EXPIRES_MS_MIN,
+    QUEUE_COUNT_DEFAULT,
+    MessageQueue,
+    Topic,
+)
+from apps.topics.usage import Usage, usage_of
 
 # Names the product gives itself: frames and journals, retry topics, dead letters.
 RESERVED_PREFIXES = ("rmq_sys_", "%RETRY%", "%DLQ%")
+
+# Topics that are looked at in one step, and so deleted in one transaction.
+_EXPIRED_MAX = 500
+
+_log = logging.getLogger("mqweb.topics")
+
+
+class Unsaid(Enum):
+    """The value that is not given, where None is a value."""
+
+    UNSAID = auto()
+
+
+UNSAID: Literal[Unsaid.UNSAID] = Unsaid.UNSAID
+Expires = int | Literal[Unsaid.UNSAID] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +70,28 @@ def create_or_change_topic(
     queue_count: int | None = None,
     type: TopicType | None = None,  # noqa: A002
     perm: int | None = None,
+    expires_ms: Expires = UNSAID,
 ) -> Changed:
     """Make a topic, or change what is given of one that exists; None leaves a value as it is.
 
-    A new topic takes RocketMQ's defaults: 4 queues, MIXED, readable and writable. The number of
-    queues only grows. Raises InvalidName and InvalidArgument.
+    A new topic takes RocketMQ's defaults: 4 queues, MIXED, readable and writable; it never expires.
+    The number of queues only grows. `expires_ms` None makes a topic that never expires; see
+    `expire_unused_topics`. The call itself counts as use. Raises InvalidName and InvalidArgument.
     """
     check_name(name)
     if queue_count is not None and not 1 <= queue_count <= limits.QUEUE_COUNT_MAX:
         raise InvalidArgument(f"queue_count must be from 1 to {limits.QUEUE_COUNT_MAX}")
+    if isinstance(expires_ms, int) and not EXPIRES_MS_MIN <= expires_ms <= EXPIRES_MS_MAX:
+        raise InvalidArgument(f"expires_ms must be from {EXPIRES_MS_MIN} to {EXPIRES_MS_MAX}")
     with transaction.atomic():
         # The version's row lock puts all changes of the catalog in one order.
         snapshot.raise_version()
         topic = Topic.objects.filter(name=name).first()
         if topic is None:
-            changed = Changed(topic=_created(name, queue_count, type, perm), is_new=True)
+            topic = _created(name, queue_count, type, perm, expires_ms)
+            changed = Changed(topic=topic, is_new=True)
         else:
-            _change(topic, queue_count, type, perm)
+            _change(topic, queue_count, type, perm, expires_ms)
             changed = Changed(topic=topic, is_new=False)
         snapshot.publish_after_commit()
     return changed
@@ -74,23 +110,91 @@ def delete_topic(*, name: str) -> None:
         snapshot.publish_after_commit()
 
 
+def reconcile_catalog() -> Step:
+    """Bring engine and database together, see `snapshot.keep`; `done` is 1 if they were apart.
+
+    Raises Busy while the engine cannot be asked.
+    """
+    return Step(done=int(snapshot.keep()))
+
+
+def expire_unused_topics(*, now_ms: int) -> Step:
+    """Delete topics that nobody has used for their `expires_ms`; at most 500 in a step.
+
+    Use is a PUT, a receive by a client that says who it is, a message handed out and not settled,
+    and a message sent. When the last was sent is not known, only that some were since use was last
+    looked for; so a topic goes after its time at the earliest, and after twice that at the latest.
+
+    Raises Busy, and deletes nothing, while the engine cannot be asked.
+    """
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    names = list(_due(now).order_by("used_at").values_list("name", flat=True)[: _EXPIRED_MAX + 1])
+    due, has_more = names[:_EXPIRED_MAX], len(names) > _EXPIRED_MAX
+    if not due:
+        return Step()
+    usage = bridge.call(partial(usage_of, names=due))
+    with transaction.atomic():
+        snapshot.lock()
+        # Looked for again under the lock: one that a PUT has used meanwhile is no longer due.
+        topics = list(_due(now).filter(name__in=due))
+        for topic in topics:
+            _note_use(topic, usage[topic.name], now)
+        Topic.objects.bulk_update(topics, ["used_at", "used_offset"])
+        unused = list(_due(now).filter(name__in=due).values_list("name", flat=True))
+        if unused:
+            snapshot.raise_version()
+            Topic.objects.filter(name__in=unused).delete()
+            snapshot.publish_after_commit()
+    for name in unused:
+        _log.info("topic_expired", extra={"topic": name})
+    return Step(done=len(unused), more=has_more)
+
+
+def _due(now: datetime) -> QuerySet[Topic]:
+    """Return the topics whose last known use is as long ago as they may live without."""
+    latest = ExpressionWrapper(
+        now - F("expires_ms") * timedelta(milliseconds=1), output_field=DateTimeField()
+    )
+    return Topic.objects.filter(expires_ms__isnull=False, used_at__lte=latest)
+
+
+def _note_use(topic: Topic, usage: Usage, now: datetime) -> None:
+    is_sent_to = usage.offset not in (None, topic.used_offset)
+    if usage.offset is not None:
+        topic.used_offset = usage.offset
+    if is_sent_to or usage.has_in_flight:
+        topic.used_at = now
+    elif usage.read_at is not None and topic.used_at is not None:
+        topic.used_at = max(topic.used_at, usage.read_at)
+
+
 def _created(
-    name: str, queue_count: int | None, type_: TopicType | None, perm: int | None
+    name: str,
+    queue_count: int | None,
+    type_: TopicType | None,
+    perm: int | None,
+    expires_ms: Expires,
 ) -> Topic:
     topic = Topic.objects.create(
         name=name,
         queue_count=QUEUE_COUNT_DEFAULT if queue_count is None else queue_count,
         type=(type_ or TopicType.MIXED).value,
         perm=PERM_READ | PERM_WRITE if perm is None else perm,
+        expires_ms=None if expires_ms is UNSAID else expires_ms,
+        used_at=timezone.now(),
     )
     snapshot.add_queue_rows(topic, first=0)
     return topic
 
 
 def _change(
-    topic: Topic, queue_count: int | None, type_: TopicType | None, perm: int | None
+    topic: Topic,
+    queue_count: int | None,
+    type_: TopicType | None,
+    perm: int | None,
+    expires_ms: Expires,
 ) -> None:
-    before = (topic.queue_count, topic.type, topic.perm)
+    before = (topic.queue_count, topic.type, topic.perm, topic.expires_ms)
     if queue_count is not None and queue_count < topic.queue_count:
         raise InvalidArgument(
             f"topic {topic.name!r} has {topic.queue_count} queues and the number can only "
@@ -99,7 +203,11 @@ def _change(
     topic.queue_count = topic.queue_count if queue_count is None else queue_count
     topic.type = topic.type if type_ is None else type_.value
     topic.perm = topic.perm if perm is None else perm
-    if (topic.queue_count, topic.type, topic.perm) == before:
+    topic.expires_ms = topic.expires_ms if expires_ms is UNSAID else expires_ms
+    topic.used_at = timezone.now()
+    if (topic.queue_count, topic.type, topic.perm, topic.expires_ms) == before:
+        # The topic was used and not changed.
+        topic.save(update_fields=["used_at"])
         return
     topic.save()
     MessageQueue.objects.filter(topic=topic).update(perm=topic.perm)

@@ -6,8 +6,8 @@ from functools import partial
 from django.db import transaction
 
 from apps.bridge import engine as bridge
-from apps.engine.api import EngineAPI
-from apps.engine.errors import Stopping
+from apps.engine.api import EngineControl
+from apps.engine.errors import Busy
 from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
 from apps.topics.models import CatalogVersion, MessageQueue, Topic
 
@@ -44,10 +44,15 @@ def raise_version(*, above: int = 0) -> None:
 
     The row stays locked until the transaction ends, so that versions and changes have one order.
     """
-    CatalogVersion.objects.get_or_create(pk=1)
-    row = CatalogVersion.objects.select_for_update().get(pk=1)
+    row = lock()
     row.version = max(row.version, above) + 1
     row.save(update_fields=["version"])
+
+
+def lock() -> CatalogVersion:
+    """Return the row that every change of topics locks first, locked until the transaction ends."""
+    CatalogVersion.objects.get_or_create(pk=1)
+    return CatalogVersion.objects.select_for_update().get(pk=1)
 
 
 def publish_after_commit() -> None:
@@ -58,26 +63,29 @@ def publish_after_commit() -> None:
 def publish() -> None:
     """Give the engine what the database says.
 
-    In a process without an engine nothing happens: the broker's keeper picks the change up.
+    In a process that knows no engine nothing happens: the keeper picks the change up.
     """
-    if bridge.engine_or_none() is None:
+    if not bridge.can_call():
         return
     snapshot = build()
     try:
         bridge.call(partial(_publish_to, snapshot=snapshot))
-    except Stopping:
-        # The rows are committed, and the next start publishes them.
-        _log.warning("catalog_not_published", extra={"version": snapshot.version})
+    except Busy as error:
+        # The rows are committed, and the keeper or the next start publishes them.
+        extra = {"version": snapshot.version, "detail": str(error)}
+        _log.warning("catalog_not_published", extra=extra)
 
 
 def keep() -> bool:
-    """Bring engine and database together; say whether the engine was given something.
+    """Bring engine and database together; say whether they were apart.
 
     - The database is newer (changed by another process, or while we were down): publish it.
     - The engine is newer (the database came from a backup): the database wins under a version
       above the engine's.
     - The database was never written and the engine has topics (the database was lost): the
       engine's topics become rows.
+
+    Two processes may do it at once: what one has settled, the other leaves alone.
     """
     held = bridge.call(lambda engine: engine.catalog)
     version = stored_version()
@@ -95,6 +103,8 @@ def keep() -> bool:
 
 def _adopt(held: CatalogSnapshot) -> None:
     with transaction.atomic():
+        if lock().version != 0:
+            return
         raise_version(above=held.version)
         for spec in held.topics.values():
             topic = Topic.objects.create(
@@ -112,5 +122,5 @@ def add_queue_rows(topic: Topic, *, first: int) -> None:
     )
 
 
-def _publish_to(engine: EngineAPI, *, snapshot: CatalogSnapshot) -> None:
+def _publish_to(engine: EngineControl, *, snapshot: CatalogSnapshot) -> None:
     engine.publish_catalog(snapshot)

@@ -7,6 +7,8 @@ import pytest
 from django.db import connection, transaction
 
 from apps.bridge import engine as bridge
+from apps.clockwork.steps import Step
+from apps.engine.errors import Unreachable
 from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
 from apps.topics import services, snapshot
 from apps.topics.models import CatalogVersion, MessageQueue, Topic
@@ -104,6 +106,63 @@ def test_a_lost_database_takes_its_topics_from_the_engine(engine: FakeEngine) ->
     assert MessageQueue.objects.count() == 3
     assert engine.catalog.topics == {"orders": spec}
     assert CatalogVersion.objects.get().version == engine.catalog.version == 8
+
+
+def test_two_keepers_adopt_the_topics_of_a_lost_database_once(engine: FakeEngine) -> None:
+    spec = TopicSpec(name="orders", queue_count=3)
+    engine.publish_catalog(CatalogSnapshot(version=7, topics={"orders": spec}))
+    errors: list[BaseException] = []
+    together = threading.Barrier(4)
+
+    def keep() -> None:
+        try:
+            together.wait()
+            snapshot.keep()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=keep) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert errors == []
+    assert Topic.objects.count() == 1
+    assert engine.catalog.version == CatalogVersion.objects.get().version == 8
+
+
+def test_a_process_without_the_engine_publishes_through_a_remote_one(engine: FakeEngine) -> None:
+    bridge.remove()
+    bridge.install_remote(engine)  # type: ignore[arg-type]
+
+    services.create_or_change_topic(name="orders")
+
+    assert names(engine.published) == [["orders"]]
+    assert services.reconcile_catalog() == Step(done=0)
+
+
+def test_a_remote_engine_that_is_away_is_told_later(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(_: CatalogSnapshot) -> None:
+        raise Unreachable("nobody answers")
+
+    bridge.remove()
+    bridge.install_remote(engine)  # type: ignore[arg-type]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "publish_catalog", away)
+        services.create_or_change_topic(name="orders")
+    published_then = list(engine.published)
+
+    step = services.reconcile_catalog()
+
+    assert published_then == []
+    assert step == Step(done=1)
+    assert names(engine.published) == [["orders"]]
+    assert [r.getMessage() for r in caplog.records] == ["catalog_not_published"]
 
 
 def test_a_stopping_engine_does_not_undo_a_committed_change() -> None:

@@ -52,7 +52,7 @@ def test_a_group_sums_its_queues(api: Api, engine: FakeEngine) -> None:
 
     assert (body["group"], body["topics"], body["queue_count"]) == ("g", ["a", "b"], 2)
     assert (body["lag"], body["in_flight"]) == ("11", 1)
-    assert (body["members"], body["assignment"]) == (None, None)
+    assert (body["members"], body["assignment"]) == ([], None)
 
 
 def test_an_unknown_group_is_a_404_problem(api: Api, engine: FakeEngine) -> None:

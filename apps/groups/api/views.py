@@ -32,7 +32,7 @@ class GroupListView(APIView):
         tags=["groups"],
     )
     def get(self, request: Request) -> Response:
-        """List the groups that have received or committed anything, by name."""
+        """List the groups that have received or committed anything, with members, by name."""
         wanted = page_request(request.query_params)
 
         found = [state for state in selectors.group_states() if state.group > wanted.after]
@@ -50,7 +50,7 @@ class GroupView(APIView):
         tags=["groups"],
     )
     def get(self, _request: Request, group: str) -> Response:
-        """Return a group's progress over all its queues."""
+        """Return a group's progress over all its queues, and its members."""
         return Response(rendered_group(selectors.group_state(group)))
 
 

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from apps.core.pagination import rfc3339, sampled_at
 from apps.core.serializers import StrictChoiceField, StrictIntegerField, StrictSerializer
 from apps.engine import limits
-from apps.topics.models import QUEUE_COUNT_DEFAULT, Perm, Type
+from apps.topics.models import EXPIRES_MS_MAX, EXPIRES_MS_MIN, QUEUE_COUNT_DEFAULT, Perm, Type
 from apps.topics.selectors import TopicState
 
 
@@ -35,6 +35,13 @@ class TopicChange(StrictSerializer):
     perm = StrictPermField(
         required=False, help_text="Sum of 2 (write) and 4 (read); 6 in a new topic."
     )
+    expires_ms = StrictIntegerField(
+        required=False,
+        allow_null=True,
+        min_value=EXPIRES_MS_MIN,
+        max_value=EXPIRES_MS_MAX,
+        help_text="The topic is deleted when nobody has used it for so long; null is never.",
+    )
 
 
 class QueueDocument(serializers.Serializer[Any]):
@@ -52,6 +59,9 @@ class TopicDocument(serializers.Serializer[Any]):
     type = serializers.ChoiceField(Type.values)
     queue_count = serializers.IntegerField()
     perm = serializers.ChoiceField(Perm.values)
+    expires_ms = serializers.IntegerField(
+        allow_null=True, help_text="Null where it never expires, or the database does not answer."
+    )
     queues = QueueDocument(many=True)
     created_at = serializers.DateTimeField(allow_null=True)
     updated_at = serializers.DateTimeField(allow_null=True)
@@ -73,6 +83,7 @@ def rendered(state: TopicState) -> dict[str, object]:
         "type": state.type,
         "queue_count": state.queue_count,
         "perm": state.perm,
+        "expires_ms": state.expires_ms,
         "queues": [
             {
                 "queue": queue.number,

@@ -66,6 +66,7 @@ class TopicView(APIView):
             queue_count=values.get("queue_count"),
             type=TopicType(values["type"]) if "type" in values else None,
             perm=values.get("perm"),
+            expires_ms=values.get("expires_ms", services.UNSAID),
         )
 
         return Response(

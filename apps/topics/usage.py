@@ -1,0 +1,41 @@
+"""Who uses topics, as the engine says it. Knows clients, ranges and progress; no row."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from apps.engine.api import EngineControl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How a topic was used, up to the moment the engine was asked.
+
+    `offset` is the sum of its queues' max offsets; None where the engine does not have the topic.
+    """
+
+    offset: int | None
+    read_at: datetime | None
+    has_in_flight: bool
+
+
+def usage_of(engine: EngineControl, names: Sequence[str]) -> Mapping[str, Usage]:
+    """Ask the engine how topics are used. Raises what the engine raises."""
+    ranges = engine.topic_ranges(names)
+    in_flight = {row.topic for row in engine.group_progress() if row.in_flight}
+    read_ms: dict[str, int] = {}
+    for client in engine.clients():
+        for topic in client.topics:
+            read_ms[topic] = max(read_ms.get(topic, 0), client.last_seen_ms)
+    return {
+        name: Usage(
+            offset=sum(queue.max_offset for queue in ranges[name]) if name in ranges else None,
+            read_at=_moment(read_ms[name]) if name in read_ms else None,
+            has_in_flight=name in in_flight,
+        )
+        for name in names
+    }
+
+
+def _moment(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)
