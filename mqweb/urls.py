@@ -15,8 +15,10 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", ApiDocsView.as_view(url_name="schema"), name="docs"),
+    path("api/v1/", include("apps.clockwork.api.urls")),
     path("api/v1/", include("apps.topics.api.urls")),
     path("api/v1/", include("apps.groups.api.urls")),
+    path("api/v1/", include("apps.metrics.api.urls")),
     path("", include("apps.core.urls")),
     path("", include("apps.console.urls")),
 ]

@@ -1,0 +1,59 @@
+"""Admin of the statistics, to look at: tasks write, roll up and delete these rows themselves."""
+
+from typing import cast
+
+from django.contrib import admin
+from django.core.paginator import Paginator
+from django.db.models import Model, QuerySet
+from django.utils.functional import cached_property
+
+from apps.core.admin import ReadOnlyAdmin
+from apps.metrics.models import GroupSample, StoreSample, TopicSample
+
+# There may be millions of rows, and counting them would take longer than anyone waits for a page.
+ROWS_SHOWN_MAX = 10_000
+
+
+class NewestRows(Paginator):  # type: ignore[type-arg]  # Rows of any model.
+    """Pages of the newest rows; older ones are found by filter and search."""
+
+    @cached_property
+    def count(self) -> int:
+        """Return how many rows there are, as far as they are shown."""
+        return cast("QuerySet[Model]", self.object_list)[:ROWS_SHOWN_MAX].count()
+
+
+class SampleAdmin(ReadOnlyAdmin):
+    """What the rows of all kinds have in common."""
+
+    paginator = NewestRows
+    list_filter = ["resolution_s"]
+
+
+@admin.register(TopicSample)
+class TopicSampleAdmin(SampleAdmin):
+    """Topics over time; the search is for a whole name."""
+
+    list_display = ["at", "resolution_s", "topic", "sent", "held", "send_rate", "samples"]
+    search_fields = ["topic__exact"]
+
+
+@admin.register(GroupSample)
+class GroupSampleAdmin(SampleAdmin):
+    """Groups over time; the search is for a whole name."""
+
+    list_display = [
+        "at", "resolution_s", "group", "topic", "committed", "delivered", "in_flight", "lag",
+        "consume_rate", "samples",
+    ]  # fmt: skip
+    search_fields = ["group__exact", "topic__exact"]
+
+
+@admin.register(StoreSample)
+class StoreSampleAdmin(SampleAdmin):
+    """Everything together over time."""
+
+    list_display = [
+        "at", "resolution_s", "send_rate", "consume_rate", "lag", "in_flight", "held", "log_bytes",
+        "samples",
+    ]  # fmt: skip

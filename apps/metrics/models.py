@@ -1,0 +1,158 @@
+"""Samples of topics, groups and the whole store, fine and rolled up. Rows and constraints only.
+
+A row covers one slot (`apps.metrics.resolutions`). NULL is unknown, never 0.
+
+A count `x` has three columns: `x` at the end of the slot, the lowest `x_min` and the highest
+`x_max` within it. A rate `y` has four: the mean `y`, `y_min`, `y_max`, and of how many samples it
+is known, `y_samples`.
+"""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+
+from apps.engine import limits
+from apps.metrics.resolutions import RESOLUTIONS
+
+
+def _count() -> "models.PositiveBigIntegerField[int | None, int | None]":
+    return models.PositiveBigIntegerField(null=True)
+
+
+def _rate() -> "models.FloatField[float | None, float | None]":
+    return models.FloatField(null=True)
+
+
+def _rate_samples() -> "models.PositiveSmallIntegerField[int, int]":
+    return models.PositiveSmallIntegerField(default=0)
+
+
+def _name() -> "models.CharField[str, str]":
+    return models.CharField(max_length=limits.NAME_CHARACTERS_MAX, db_collation="C")
+
+
+class Sample(models.Model):
+    """What all rows have: their slot, and how many samples of the finest kind went in."""
+
+    keys: ClassVar[tuple[str, ...]] = ()
+    """Columns that tell rows of one slot apart."""
+    counts: ClassVar[tuple[str, ...]] = ()
+    rates: ClassVar[tuple[str, ...]] = ()
+    marks: ClassVar[tuple[str, ...]] = ()
+    """Columns of which a roll-up keeps the newest and nothing else."""
+
+    resolution_s = models.PositiveSmallIntegerField()
+    at = models.DateTimeField()
+    samples = models.PositiveSmallIntegerField()
+
+    class Meta:
+        abstract = True
+        # The newest first, by the one index that no filter of the admin gets in the way of.
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(resolution_s__in=[found.seconds for found in RESOLUTIONS]),
+                name="%(class)s_resolution_is_known",
+            ),
+            models.CheckConstraint(condition=Q(samples__gte=1), name="%(class)s_has_samples"),
+        ]
+
+
+class TopicMeasures(models.Model):
+    """What is measured of a topic, over all its queues."""
+
+    sent, sent_min, sent_max = _count(), _count(), _count()
+    held, held_min, held_max = _count(), _count(), _count()
+    send_rate, send_rate_min, send_rate_max = _rate(), _rate(), _rate()
+    send_rate_samples = _rate_samples()
+
+    class Meta:
+        abstract = True
+
+
+class GroupMeasures(models.Model):
+    """What is measured of a group, over all queues it has progress in."""
+
+    committed, committed_min, committed_max = _count(), _count(), _count()
+    delivered, delivered_min, delivered_max = _count(), _count(), _count()
+    in_flight, in_flight_min, in_flight_max = _count(), _count(), _count()
+    lag, lag_min, lag_max = _count(), _count(), _count()
+    consume_rate, consume_rate_min, consume_rate_max = _rate(), _rate(), _rate()
+    consume_rate_samples = _rate_samples()
+
+    class Meta:
+        abstract = True
+
+
+class TopicSample(Sample, TopicMeasures):
+    """One topic in one slot. A topic is kept by name, because its numbers outlive its row."""
+
+    keys = ("topic",)
+    counts = ("sent", "held")
+    rates = ("send_rate",)
+
+    topic = _name()
+
+    class Meta(Sample.Meta):
+        constraints = [
+            *Sample.Meta.constraints,
+            models.UniqueConstraint(
+                fields=["topic", "resolution_s", "at"], name="topic_sample_once_a_slot"
+            ),
+        ]
+        indexes = [models.Index(fields=["resolution_s", "at"], name="topic_sample_by_slot")]
+
+    def __str__(self) -> str:
+        """Return topic and slot."""
+        return f"{self.topic} at {self.at:%F %T}, {self.resolution_s} s"
+
+
+class GroupSample(Sample, GroupMeasures):
+    """One group in one topic in one slot."""
+
+    keys = ("group", "topic")
+    counts = ("committed", "delivered", "in_flight", "lag")
+    rates = ("consume_rate",)
+    marks = ("queue_count",)
+
+    group = _name()
+    topic = _name()
+    queue_count = models.PositiveIntegerField()
+
+    class Meta(Sample.Meta):
+        constraints = [
+            *Sample.Meta.constraints,
+            models.UniqueConstraint(
+                fields=["group", "topic", "resolution_s", "at"], name="group_sample_once_a_slot"
+            ),
+        ]
+        indexes = [models.Index(fields=["resolution_s", "at"], name="group_sample_by_slot")]
+
+    def __str__(self) -> str:
+        """Return group, topic and slot."""
+        return f"{self.group} in {self.topic} at {self.at:%F %T}, {self.resolution_s} s"
+
+
+class StoreSample(Sample, TopicMeasures, GroupMeasures):
+    """All topics and groups together in one slot.
+
+    It is written in one transaction with the slot's other rows, so it stands for all of them.
+    """
+
+    counts = (*TopicSample.counts, *GroupSample.counts, "log_bytes")
+    rates = (*TopicSample.rates, *GroupSample.rates)
+    marks = ("taken_at",)
+
+    log_bytes, log_bytes_min, log_bytes_max = _count(), _count(), _count()
+    taken_at = models.DateTimeField()
+
+    class Meta(Sample.Meta):
+        constraints = [
+            *Sample.Meta.constraints,
+            models.UniqueConstraint(fields=["resolution_s", "at"], name="store_sample_once_a_slot"),
+        ]
+
+    def __str__(self) -> str:
+        """Return the slot."""
+        return f"{self.at:%F %T}, {self.resolution_s} s"

@@ -1,0 +1,127 @@
+"""What the engine says at one moment, summed over queues, and rates between two moments.
+
+Pure: knows values, no row and no clock.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from apps.engine.types import EngineStatus, GroupProgress, QueueRange
+
+# The product's own topics: frames, journals.
+SYSTEM_PREFIX = "rmq_sys_"
+
+# A rate belongs to the slot it is written into. Over a longer pause it would be the average of a
+# time that the series show as a gap.
+PAUSE_MS_MAX = 60_000
+
+GroupKey = tuple[str, str]
+"""Group and topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReading:
+    """A topic's counter of messages ever sent, and how many of them it still holds."""
+
+    sent: int
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupReading:
+    """A group's progress in one topic, over the queues it has touched."""
+
+    queue_count: int
+    committed: int
+    delivered: int = 0
+    in_flight: int = 0
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Everything of one moment: when it was taken, topics by name, groups by group and topic."""
+
+    taken_ms: int
+    topics: Mapping[str, TopicReading] = field(default_factory=dict)
+    groups: Mapping[GroupKey, GroupReading] = field(default_factory=dict)
+    log_bytes: int = 0
+
+
+def reading_of(
+    *,
+    taken_ms: int,
+    status: EngineStatus,
+    ranges: Mapping[str, Sequence[QueueRange]],
+    progress: Iterable[GroupProgress],
+) -> Reading:
+    """Sum up what the engine said; topics of the product's own are left out."""
+    queues: dict[GroupKey, list[GroupProgress]] = {}
+    for row in progress:
+        if not row.topic.startswith(SYSTEM_PREFIX):
+            queues.setdefault((row.group, row.topic), []).append(row)
+    return Reading(
+        taken_ms=taken_ms,
+        topics={
+            topic: TopicReading(
+                sent=sum(held.max_offset for held in found),
+                held=sum(held.max_offset - held.min_offset for held in found),
+            )
+            for topic, found in ranges.items()
+            if not topic.startswith(SYSTEM_PREFIX)
+        },
+        groups={key: _group_reading(found) for key, found in queues.items()},
+        log_bytes=status.written_offset - status.log_start,
+    )
+
+
+def send_rates(now: Reading, before: Reading | None) -> Mapping[str, float | None]:
+    """Return messages sent a second by topic; None where nothing says how many."""
+    return {
+        topic: None
+        if before is None or topic not in before.topics
+        else _rate(found.sent - before.topics[topic].sent, now.taken_ms - before.taken_ms)
+        for topic, found in now.topics.items()
+    }
+
+
+def consume_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, float | None]:
+    """Return messages committed a second by group and topic; None where nothing says how many.
+
+    A group that has come to a further queue counts from another number on: its commits there are
+    an offset, not messages of this moment.
+    """
+    return {
+        key: None
+        if before is None
+        or key not in before.groups
+        or found.queue_count != before.groups[key].queue_count
+        else _rate(found.committed - before.groups[key].committed, now.taken_ms - before.taken_ms)
+        for key, found in now.groups.items()
+    }
+
+
+def total(rates: Iterable[float | None]) -> float | None:
+    """Return the sum of the known rates; None when none is known.
+
+    What is seen for the first time does not make the whole unknown.
+    """
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
+
+
+def _group_reading(queues: Sequence[GroupProgress]) -> GroupReading:
+    return GroupReading(
+        queue_count=len(queues),
+        committed=sum(row.committed for row in queues),
+        delivered=sum(row.delivered for row in queues),
+        in_flight=sum(row.in_flight for row in queues),
+        lag=sum(row.max_offset - row.committed for row in queues),
+    )
+
+
+def _rate(grown: int, elapsed_ms: int) -> float | None:
+    # A counter that fell was begun anew.
+    if grown < 0 or not 0 < elapsed_ms <= PAUSE_MS_MAX:
+        return None
+    return grown * 1000 / elapsed_ms

@@ -1,0 +1,212 @@
+"""Take samples, roll them up, delete what is old: bounded steps, safe to run twice at once."""
+
+from collections.abc import Iterator
+
+from django.db import transaction
+
+from apps.bridge import engine as bridge
+from apps.clockwork.steps import Step
+from apps.engine.clock import Clock
+from apps.metrics import readings, rollups
+from apps.metrics.models import GroupSample, Sample, StoreSample, TopicSample
+from apps.metrics.readings import PAUSE_MS_MAX, GroupReading, Reading, TopicReading
+from apps.metrics.resolutions import FINE, HOUR, MINUTE, RESOLUTIONS, Resolution, moment, ms_of
+
+# One statement carries up to twenty values a row; PostgreSQL takes 65,535 in one.
+_ROWS_PER_STATEMENT = 3_000
+
+# With a thousand topics and a thousand groups a minute takes 0.2 s and an hour less than a second;
+# a step must end within half of the lease of its task.
+MINUTES_PER_STEP = 15
+HOURS_PER_STEP = 1
+
+DELETED_PER_STEP = 10_000
+# Samples wait this much longer than they are kept for a roll-up that does not come.
+WAIT_MS_MAX = 24 * 3600 * 1000
+
+_MODELS: tuple[type[Sample], ...] = (TopicSample, GroupSample, StoreSample)
+
+Columns = dict[str, object]  # Values of a row by column; their types are the model's.
+
+
+def sample(*, clock: Clock) -> Step:
+    """Write what the engine says now as the rows of this slot, with rates since the slot before.
+
+    The first to write a slot has it: another run of the same slot writes nothing. Raises what
+    asking the engine raises; the slot then stays empty.
+    """
+    status, ranges, progress = bridge.call(
+        lambda engine: (engine.status(), engine.topic_ranges(), engine.group_progress())
+    )
+    now = readings.reading_of(
+        taken_ms=clock.wall_ms(), status=status, ranges=ranges, progress=progress
+    )
+    slot_ms = FINE.slot_ms(now.taken_ms)
+    before = _reading_before(slot_ms)
+    slot: Columns = {"resolution_s": FINE.seconds, "at": moment(slot_ms), "samples": 1}
+    topics = [TopicSample(**slot, **columns) for columns in _topic_rows(now, before)]
+    groups = [GroupSample(**slot, **columns) for columns in _group_rows(now, before)]
+    with transaction.atomic():
+        # Of two runs at once the second waits here until the first has committed.
+        _, is_ours = StoreSample.objects.get_or_create(
+            resolution_s=FINE.seconds,
+            at=moment(slot_ms),
+            defaults={"samples": 1, **_store_columns(now, before)},
+        )
+        if not is_ours:
+            return Step()
+        TopicSample.objects.bulk_create(topics, batch_size=_ROWS_PER_STATEMENT)
+        GroupSample.objects.bulk_create(groups, batch_size=_ROWS_PER_STATEMENT)
+    return Step(done=1 + len(topics) + len(groups))
+
+
+def roll_up(*, now_ms: int) -> Step:
+    """Roll up the oldest complete slots that are not, or that got another sample since.
+
+    Minutes go first: hours are made of them.
+    """
+    minutes = rollups.pending(FINE, MINUTE, now_ms=now_ms)
+    for slot_ms in minutes[:MINUTES_PER_STEP]:
+        rollups.roll_up(FINE, MINUTE, slot_ms)
+    if len(minutes) > MINUTES_PER_STEP:
+        return Step(done=MINUTES_PER_STEP, more=True)
+    hours = rollups.pending(MINUTE, HOUR, now_ms=now_ms)
+    for slot_ms in hours[:HOURS_PER_STEP]:
+        rollups.roll_up(MINUTE, HOUR, slot_ms)
+    hour_count = min(len(hours), HOURS_PER_STEP)
+    return Step(done=len(minutes) + hour_count, more=len(hours) > hour_count)
+
+
+def prune(*, now_ms: int) -> Step:
+    """Delete rows older than their resolution is kept, at most DELETED_PER_STEP of them.
+
+    Rows that are not rolled up yet wait for it, a day at most.
+    """
+    deleted = 0
+    for resolution in RESOLUTIONS:
+        old_ms = _old_before_ms(resolution, now_ms)
+        for model in _MODELS:
+            deleted += _delete_some(model, resolution, old_ms, DELETED_PER_STEP - deleted)
+            if deleted == DELETED_PER_STEP:
+                return Step(done=deleted, more=True)
+    return Step(done=deleted)
+
+
+def _reading_before(slot_ms: int) -> Reading | None:
+    """Return what rates of a slot are counted from: the newest earlier slot that is not too old."""
+    before = (
+        StoreSample.objects.filter(
+            resolution_s=FINE.seconds,
+            at__lt=moment(slot_ms),
+            at__gte=moment(slot_ms - PAUSE_MS_MAX),
+        )
+        .order_by("-at")
+        .values_list("at", "taken_at")
+        .first()
+    )
+    if before is None:
+        return None
+    at, taken_at = before
+    slot = {"resolution_s": FINE.seconds, "at": at}
+    return Reading(
+        taken_ms=ms_of(taken_at),
+        topics={
+            topic: TopicReading(sent=sent)
+            for topic, sent in TopicSample.objects.filter(**slot)
+            .order_by()
+            .values_list("topic", "sent")
+            if sent is not None
+        },
+        groups={
+            (group, topic): GroupReading(queue_count=queue_count, committed=committed)
+            for group, topic, queue_count, committed in GroupSample.objects.filter(**slot)
+            .order_by()
+            .values_list("group", "topic", "queue_count", "committed")
+            if committed is not None
+        },
+    )
+
+
+def _topic_rows(now: Reading, before: Reading | None) -> Iterator[Columns]:
+    rates = readings.send_rates(now, before)
+    for topic, found in now.topics.items():
+        yield {
+            "topic": topic,
+            **_counts(sent=found.sent, held=found.held),
+            **_rates(send_rate=rates[topic]),
+        }
+
+
+def _group_rows(now: Reading, before: Reading | None) -> Iterator[Columns]:
+    rates = readings.consume_rates(now, before)
+    for (group, topic), found in now.groups.items():
+        yield {
+            "group": group,
+            "topic": topic,
+            "queue_count": found.queue_count,
+            **_counts(
+                committed=found.committed,
+                delivered=found.delivered,
+                in_flight=found.in_flight,
+                lag=found.lag,
+            ),
+            **_rates(consume_rate=rates[group, topic]),
+        }
+
+
+def _store_columns(now: Reading, before: Reading | None) -> Columns:
+    topics, groups = now.topics.values(), now.groups.values()
+    return {
+        "taken_at": moment(now.taken_ms),
+        **_counts(
+            sent=sum(found.sent for found in topics),
+            held=sum(found.held for found in topics),
+            committed=sum(found.committed for found in groups),
+            delivered=sum(found.delivered for found in groups),
+            in_flight=sum(found.in_flight for found in groups),
+            # Without a group nothing is late: there is no lag to speak of, and that is not zero.
+            lag=sum(found.lag for found in groups) if groups else None,
+            log_bytes=now.log_bytes,
+        ),
+        **_rates(
+            send_rate=readings.total(readings.send_rates(now, before).values()),
+            consume_rate=readings.total(readings.consume_rates(now, before).values()),
+        ),
+    }
+
+
+def _counts(**values: int | None) -> Columns:
+    return {
+        f"{name}{suffix}": value
+        for name, value in values.items()
+        for suffix in ("", "_min", "_max")
+    }
+
+
+def _rates(**values: float | None) -> Columns:
+    columns: Columns = {}
+    for name, value in values.items():
+        columns |= {name: value, f"{name}_min": value, f"{name}_max": value}
+        columns[f"{name}_samples"] = 0 if value is None else 1
+    return columns
+
+
+def _old_before_ms(resolution: Resolution, now_ms: int) -> int:
+    old_ms = resolution.kept_from_ms(now_ms)
+    if resolution is RESOLUTIONS[-1]:
+        return old_ms
+    coarser = RESOLUTIONS[RESOLUTIONS.index(resolution) + 1]
+    waiting = rollups.pending(resolution, coarser, now_ms=now_ms)
+    return max(old_ms - WAIT_MS_MAX, min([old_ms, *waiting]))
+
+
+def _delete_some(model: type[Sample], resolution: Resolution, before_ms: int, rows_max: int) -> int:
+    old = model._default_manager.filter(
+        resolution_s=resolution.seconds, at__lt=moment(before_ms)
+    ).order_by("at")
+    with transaction.atomic():
+        # Of two runs at once each takes rows the other has not, instead of waiting in a circle.
+        chosen = old.select_for_update(skip_locked=True)[:rows_max]
+        keys = list(chosen.values_list("pk", flat=True))
+        model._default_manager.filter(pk__in=keys).delete()
+    return len(keys)
