@@ -1,4 +1,4 @@
-"""What runs beside the doors on the engine's loop: feed, catalog keeper, offset projector."""
+"""What runs beside the doors on the engine's loop: the feed, and all that needs rows."""
 
 import asyncio
 import logging
@@ -6,19 +6,27 @@ from collections.abc import Callable
 from functools import partial
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
 from apps.bridge import loops
-from apps.console import feed, sockets
+from apps.clockwork import selectors
+from apps.console import feed, relay
+from apps.console.clockwork import ClockworkWatch
+from apps.console.sparklines import LastHour
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
 from apps.groups.services import OffsetProjector
+from apps.metrics.selectors import totals_of_last_hour
 from apps.topics import snapshot
 
 _log = logging.getLogger("mqweb.broker")
 
 _PROJECT_EVERY_S = 5.0
-_KEEP_EVERY_S = 5.0
+_READ_CLOCKWORK_EVERY_S = 2.0
+_READ_LAST_HOUR_EVERY_S = 10.0
+# Each step waits by itself; this pause is for a channel layer that refuses at once.
+_RELAY_AGAIN_S = 0.2
 # A stop does not wait longer for a database that has gone away.
 _LAST_PROJECTION_S = 3.0
 
@@ -31,26 +39,42 @@ class Background:
         self._engine = engine
         self._clock = SystemClock()
         self._projector = OffsetProjector()
+        self._watch = ClockworkWatch(
+            clock=self._clock, worker_processes=settings.MQWEB.worker_processes
+        )
+        self._last_hour = LastHour()
         self._tasks: list[asyncio.Task[None]] = []
         self._is_database_away = False
 
     async def start(self) -> None:
         """Publish the catalog if the database can be asked, then start the loops."""
         await self._keep_catalog()
+        outgoing, incoming = relay.Outgoing(), relay.Incoming()
         feeding = partial(
             feed.run,
             self._engine,
             clock=self._clock,
+            clockwork=self._watch,
+            last_hour=self._last_hour,
             sleep=asyncio.sleep,
-            publish=sockets.publish,
+            publish=outgoing.put,
         )
         self._tasks = [
             asyncio.create_task(loops.kept(feeding, name="console_feed")),
             asyncio.create_task(
-                loops.every(_KEEP_EVERY_S, self._keep_catalog, name="catalog_keeper")
+                loops.every(_RELAY_AGAIN_S, outgoing.step, name="console_outgoing")
+            ),
+            asyncio.create_task(
+                loops.every(_RELAY_AGAIN_S, incoming.step, name="console_incoming")
             ),
             asyncio.create_task(
                 loops.every(_PROJECT_EVERY_S, self._project_offsets, name="offset_projector")
+            ),
+            asyncio.create_task(
+                loops.every(_READ_CLOCKWORK_EVERY_S, self._read_clockwork, name="clockwork_reader")
+            ),
+            asyncio.create_task(
+                loops.every(_READ_LAST_HOUR_EVERY_S, self._read_last_hour, name="last_hour_reader")
             ),
         ]
 
@@ -66,6 +90,16 @@ class Background:
 
     async def _keep_catalog(self) -> None:
         await self._in_database(snapshot.keep)
+
+    async def _read_clockwork(self) -> None:
+        await self._in_database(partial(self._watch.take, selectors.clockwork))
+
+    async def _read_last_hour(self) -> None:
+        await self._in_database(self._take_last_hour)
+
+    def _take_last_hour(self) -> None:
+        now_ms = self._clock.wall_ms()
+        self._last_hour.take(totals_of_last_hour(now_ms=now_ms), now_ms=now_ms)
 
     async def _project_offsets(self) -> None:
         progress = self._engine.group_progress()

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from apps.console import snapshot as pictures
 from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
+from apps.console.clockwork import ClockworkWatch
 from apps.console.rates import RateWindow
 from apps.console.snapshot import Snapshot
+from apps.console.sparklines import LastHour
 from apps.engine.api import EngineAPI
 from apps.engine.clock import Clock
 
@@ -27,20 +29,27 @@ logger = logging.getLogger(__name__)
 class Feed:
     """Turns readings into pictures and keeps the last five minutes of the totals."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, clockwork: ClockworkWatch, last_hour: LastHour) -> None:
         self._clock = clock
+        self._clockwork = clockwork
+        self._last_hour = last_hour
         self._rates = RateWindow()
         self._history: deque[Point] = deque(maxlen=HISTORY_POINTS_MAX)
         self._version = 0
 
     def sample(self, engine: EngineAPI) -> Posted:
         """Read the engine and return the picture; raise what the engine raises."""
-        taken_ms = self._clock.monotonic_ms()
+        taken_ms, now_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
         reading = pictures.read(engine)
         self._rates.add(taken_ms, pictures.counters(reading))
         self._version += 1
         snapshot = pictures.build(
-            reading, self._rates, version=self._version, sampled_at_ms=self._clock.wall_ms()
+            reading,
+            self._rates,
+            self._clockwork.picture(),
+            self._last_hour.picture(now_ms=now_ms),
+            version=self._version,
+            sampled_at_ms=now_ms,
         )
         self._history.append(point_of(snapshot))
         return Posted(
@@ -71,6 +80,8 @@ async def run(
     engine: EngineAPI,
     *,
     clock: Clock,
+    clockwork: ClockworkWatch,
+    last_hour: LastHour,
     sleep: Callable[[float], Awaitable[None]],
     publish: Callable[[Snapshot], Awaitable[None]],
     board: Board = board,
@@ -81,7 +92,7 @@ async def run(
 
     A reading or a push that fails is logged once and tried again: viewers see their page go stale.
     """
-    feed = Feed(clock=clock)
+    feed = Feed(clock=clock, clockwork=clockwork, last_hour=last_hour)
     is_failing = False
     try:
         while True:

@@ -15,6 +15,7 @@ from apps.console.snapshot import Snapshot
 TOPICS_MAX: Final = 200
 GROUPS_MAX: Final = 200
 QUEUES_MAX: Final = 1_000
+MEMBERS_MAX: Final = 1_000
 
 
 def update(snapshot: Snapshot) -> str:
@@ -30,23 +31,24 @@ def greeting(posted: Posted) -> str:
 def shown(snapshot: Snapshot) -> dict[str, Any]:
     """Return the part of a picture that the overview has room for.
 
-    Topics and groups are cut after a number of rows; the rows of queues are left out (None) from
-    all of them when they are too many together. `is_cut` says whether anything is missing.
+    Topics and groups are cut after a number of rows; the rows of queues, and those of members, are
+    left out (None) from all of them when they are too many together. `is_cut` says whether a topic
+    or a group is missing.
     """
-    topics = snapshot["topics"][:TOPICS_MAX]
-    groups = snapshot["groups"][:GROUPS_MAX]
-    topic_queues = sum(len(topic["queues"] or ()) for topic in topics)
-    group_queues = sum(len(group["queues"]) for group in groups)
+    topics = _bounded("queues", snapshot["topics"][:TOPICS_MAX], QUEUES_MAX)
+    groups = _bounded("queues", snapshot["groups"][:GROUPS_MAX], QUEUES_MAX)
+    groups = _bounded("members", groups, MEMBERS_MAX)
     return {
         **snapshot,
-        "topics": topics if topic_queues <= QUEUES_MAX else _without_queues(topics),
-        "groups": groups if group_queues <= QUEUES_MAX else _without_queues(groups),
+        "topics": topics,
+        "groups": groups,
         "is_cut": len(topics) < len(snapshot["topics"]) or len(groups) < len(snapshot["groups"]),
     }
 
 
-def _without_queues(rows: Any) -> list[dict[str, Any]]:  # Topic rows or group rows.
-    return [{**row, "queues": None} for row in rows]
+def _bounded(part: str, rows: Any, together_max: int) -> Any:  # Topic rows or group rows.
+    together = sum(len(row[part] or ()) for row in rows)
+    return rows if together <= together_max else [{**row, part: None} for row in rows]
 
 
 def _text(frame: dict[str, Any]) -> str:

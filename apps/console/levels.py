@@ -42,14 +42,16 @@ def level_of(lag: int | None) -> Level:
     return Level.LOW if lag else Level.NONE
 
 
-def trend_of(*, lag: int, send_rate: float | None, consume_rate: float | None) -> Trend | None:
+def trend_of(
+    *, lag: int | None, send_rate: float | None, consume_rate: float | None
+) -> Trend | None:
     """Return where a backlog goes that one rate fills and the other drains; None when unknown.
 
     No lag is steady: what was caught up within the window falls no further.
     """
     if lag == 0:
         return Trend.STEADY
-    if send_rate is None or consume_rate is None:
+    if lag is None or send_rate is None or consume_rate is None:
         return None
     growth = send_rate - consume_rate
     if abs(growth) <= max(STEADY_MESSAGES_PER_S, STEADY_SHARE * max(send_rate, consume_rate)):

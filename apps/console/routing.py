@@ -2,8 +2,9 @@
 
 from django.urls import path
 
-from apps.console.sockets import OverviewSocket
+from apps.console import sockets
 
 websocket_urlpatterns = [
-    path("ws/overview/", OverviewSocket.as_asgi()),
+    # An ASGI application: URLRouter takes those where Django takes views.
+    path("ws/overview/", sockets.overview),  # type: ignore[arg-type]
 ]

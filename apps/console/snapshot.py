@@ -1,4 +1,4 @@
-"""One picture of the whole engine. Knows the engine's verbs and rates; no clock, socket or page.
+"""One picture of engine and clockwork. Knows the engine's verbs and rates; no clock, socket, page.
 
 None is unknown everywhere, and never written as 0.
 """
@@ -9,10 +9,13 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from apps.console import levels
+from apps.console.clockwork import ClockworkPicture
+from apps.console.members import Members, by_group, members_of
 from apps.console.rates import RateWindow
+from apps.console.sparklines import LastHourPicture
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
-from apps.engine.types import EngineStatus, GroupProgress, QueueRange, TopicSpec
+from apps.engine.types import ClientSeen, EngineStatus, GroupProgress, QueueRange, TopicSpec
 
 SENT = "sent"
 CONSUMED = "consumed"
@@ -53,15 +56,18 @@ class ProgressRow(TypedDict):
     consume_rate: float | None
 
 
-class GroupRow(TypedDict):
-    """One group over all its queues; rates in messages a second."""
+class GroupRow(Members):
+    """One group over all its queues; rates in messages a second.
+
+    Progress begins with the first message: until then a group is its members, with unknown lag.
+    """
 
     name: str
     topics: list[str]
     delivered: int
     committed: int
     in_flight: int
-    lag: int
+    lag: int | None
     lag_level: str
     lag_trend: str | None
     consume_rate: float | None
@@ -93,6 +99,8 @@ class Snapshot(TypedDict):
     totals: Totals
     topics: list[TopicRow]
     groups: list[GroupRow]
+    clockwork: ClockworkPicture
+    last_hour: LastHourPicture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +110,7 @@ class Reading:
     status: EngineStatus
     topics: Sequence[tuple[TopicSpec, Sequence[QueueRange] | None]]
     progress: Sequence[GroupProgress]
+    clients: Sequence[ClientSeen]
 
 
 def read(engine: EngineAPI) -> Reading:
@@ -111,6 +120,7 @@ def read(engine: EngineAPI) -> Reading:
         status=engine.status(),
         topics=[(spec, _ranges(engine, spec.name)) for spec in specs],
         progress=sorted(engine.group_progress(), key=lambda p: (p.group, p.topic, p.queue)),
+        clients=engine.clients(),
     )
 
 
@@ -125,10 +135,18 @@ def counters(reading: Reading) -> Mapping[Hashable, int]:
     return found
 
 
-def build(reading: Reading, rates: RateWindow, *, version: int, sampled_at_ms: int) -> Snapshot:
-    """Put a reading and the rates it was added to into one picture."""
+def build(
+    reading: Reading,
+    rates: RateWindow,
+    clockwork: ClockworkPicture,
+    last_hour: LastHourPicture,
+    *,
+    version: int,
+    sampled_at_ms: int,
+) -> Snapshot:
+    """Put a reading, its rates, the clockwork and the last hour into one picture."""
     topics = [_topic_row(spec, ranges, rates) for spec, ranges in reading.topics]
-    groups = _group_rows(reading.progress, rates)
+    groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
         "version": version,
         "sampled_at": rfc3339(sampled_at_ms),
@@ -137,6 +155,8 @@ def build(reading: Reading, rates: RateWindow, *, version: int, sampled_at_ms: i
         "totals": _totals(reading, topics, groups),
         "topics": topics,
         "groups": groups,
+        "clockwork": clockwork,
+        "last_hour": last_hour,
     }
 
 
@@ -176,22 +196,32 @@ def _topic_row(spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: Rate
     }
 
 
-def _group_rows(progress: Sequence[GroupProgress], rates: RateWindow) -> list[GroupRow]:
-    by_group: dict[str, list[GroupProgress]] = {}
-    for one in progress:
-        by_group.setdefault(one.group, []).append(one)
-    return [_group_row(name, of_group, rates) for name, of_group in by_group.items()]
+def _group_rows(reading: Reading, rates: RateWindow, *, now_ms: int) -> list[GroupRow]:
+    progress: dict[str, list[GroupProgress]] = {}
+    for one in reading.progress:
+        progress.setdefault(one.group, []).append(one)
+    clients = by_group(reading.clients)
+    return [
+        _group_row(
+            name, progress.get(name, ()), rates, members_of(clients.get(name, ()), now_ms=now_ms)
+        )
+        for name in sorted(progress.keys() | clients.keys())
+    ]
 
 
-def _group_row(name: str, progress: Sequence[GroupProgress], rates: RateWindow) -> GroupRow:
+def _group_row(
+    name: str, progress: Sequence[GroupProgress], rates: RateWindow, members: Members
+) -> GroupRow:
     queues = [_progress_row(one, rates) for one in progress]
-    lag = sum(queue["lag"] for queue in queues)
+    lag = sum(queue["lag"] for queue in queues) if queues else None
     consume_rate = _sum_known(queue["consume_rate"] for queue in queues)
     send_rate = _sum_known(rates.rate((SENT, one.topic, one.queue)) for one in progress)
     trend = levels.trend_of(lag=lag, send_rate=send_rate, consume_rate=consume_rate)
+    topics = {one.topic for one in progress}
+    topics.update(*(member["topics"] for member in members["members"]))
     return {
         "name": name,
-        "topics": sorted({one.topic for one in progress}),
+        "topics": sorted(topics),
         "delivered": sum(queue["delivered"] for queue in queues),
         "committed": sum(queue["committed"] for queue in queues),
         "in_flight": sum(queue["in_flight"] for queue in queues),
@@ -200,6 +230,7 @@ def _group_row(name: str, progress: Sequence[GroupProgress], rates: RateWindow) 
         "lag_trend": None if trend is None else trend.value,
         "consume_rate": consume_rate,
         "queues": queues,
+        **members,
     }
 
 
@@ -229,7 +260,8 @@ def _store(status: EngineStatus) -> dict[str, Any]:
 def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:
     held = [topic["held"] for topic in topics]
     # Without a group nothing is late: there is no lag to speak of, and that is not zero.
-    lag = sum(group["lag"] for group in groups) if groups else None
+    lags = [group["lag"] for group in groups if group["lag"] is not None]
+    lag = sum(lags) if lags else None
     return {
         # Not the count of appended records: the journal of acknowledgements is among them.
         "send_rate": _sum_known(topic["send_rate"] for topic in topics),

@@ -5,6 +5,7 @@
 //   data-format="rate"    how the value is written (format.js)
 //   data-level-of="a.b"   value a.b becomes data-level, which gives the element its look
 //   data-link="/topics/"  the value becomes the last part of the address
+//   data-path="a.b"       value a.b becomes the d of this path of an SVG
 //   data-rows="a"         list a fills this table; data-id names what tells its rows apart
 
 import { format } from "./format.js";
@@ -18,12 +19,13 @@ function setText(element, text) {
 }
 
 export function fill(element, source) {
-  const { value, format: kind, levelOf, link, rows } = element.dataset;
+  const { value, format: kind, levelOf, link, path, rows } = element.dataset;
   if (rows !== undefined) {
     fillRows(element, at(source, rows));
     return;
   }
   if (levelOf !== undefined) element.dataset.level = at(source, levelOf) ?? "";
+  if (path !== undefined) element.setAttribute("d", at(source, path));
   if (value !== undefined) {
     const found = at(source, value);
     setText(element, format(kind, found));

@@ -33,35 +33,37 @@ function startCharts() {
   ];
 }
 
-// What each kind of page shows of a frame; undefined when the frame does not hold its object.
+// What each kind of page shows of a frame; undefined when the frame does not hold all of it.
 const VIEWS = {
   overview: (frame) => frame,
+  clockwork: (frame) => frame.clockwork,
   topic: (frame, name) => {
-    const topic = frame.topics.find((row) => row.name === name);
-    return topic && { ...topic, readers: readersOf(frame, name) };
+    const topic = whole(frame.topics, name);
+    const areReadersWhole = frame.groups.every((group) => group.queues !== null);
+    return topic && areReadersWhole ? { ...topic, readers: readersOf(frame, name) } : undefined;
   },
-  group: (frame, name) => frame.groups.find((row) => row.name === name),
+  group: (frame, name) => whole(frame.groups, name),
 };
+
+function whole(rows, name) {
+  const found = rows.find((row) => row.name === name);
+  return found && found.queues !== null && found.members !== null ? found : undefined;
+}
 
 function readersOf(frame, topic) {
   return frame.groups.flatMap((group) =>
-    (group.queues ?? [])
+    group.queues
       .filter((progress) => progress.topic === topic)
       .map((progress) => ({ ...progress, group: group.name, id: `${group.name}/${progress.queue}` })),
   );
 }
 
-function isComplete(frame, view) {
-  // Too much to push: what the server rendered stays, and the page says that it stands still.
-  const lists = [view?.queues, ...frame.groups.map((group) => group.queues)];
-  return view !== undefined && lists.every((list) => list !== null);
-}
-
 function showFrame(frame) {
   remember(frame);
-  const kind = main.dataset.live;
-  const view = VIEWS[kind](frame, main.dataset.name);
-  if (kind !== "overview" && !isComplete(frame, view)) {
+  showBanner(frame.clockwork.banner);
+  const view = VIEWS[main.dataset.live]?.(frame, main.dataset.name);
+  if (view === undefined) {
+    // Too much to push: what the server rendered stays, and the page says that it stands still.
     showState("still");
     return;
   }
@@ -78,6 +80,12 @@ function remember(frame) {
   points = frame.history ?? [...points, [frame.sampled_at_ms, sent, consumed, lag]].slice(-POINTS_MAX);
 }
 
+function showBanner(banner) {
+  const box = document.getElementById("banner");
+  box.hidden = banner === null;
+  if (banner !== null) fill(box, banner);
+}
+
 function showState(state) {
   const box = document.getElementById("state");
   if (box.dataset.state === state) return;
@@ -85,4 +93,4 @@ function showState(state) {
   document.getElementById("state-word").textContent = WORDS[state];
 }
 
-if (main.dataset.live) follow("/ws/overview/", { onFrame: showFrame, onState: (state) => state !== "live" && showState(state) });
+follow("/ws/overview/", { onFrame: showFrame, onState: (state) => state !== "live" && showState(state) });

@@ -35,7 +35,37 @@ function size(value) {
   return `${grouped(amount / 1024, 1)} PiB`;
 }
 
-const FORMATS = { count, short, rate, size, text: String, list: (words) => words.join(", ") };
+function span(seconds) {
+  if (seconds < 2 * 60) return `${seconds} s`;
+  if (seconds < 2 * 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 2 * 86_400) return `${Math.floor(seconds / 3600)} h`;
+  return `${count(Math.floor(seconds / 86_400))} d`;
+}
+
+function ago(seconds) {
+  return `${span(seconds)} ago`;
+}
+
+function due(seconds) {
+  if (seconds === 0) return "now";
+  return seconds > 0 ? `in ${span(seconds)}` : `late by ${span(-seconds)}`;
+}
+
+function duration(milliseconds) {
+  if (milliseconds < 1000) return `${milliseconds} ms`;
+  if (milliseconds < 120_000) return `${grouped(milliseconds / 1000, 1)} s`;
+  return span(Math.floor(milliseconds / 1000));
+}
+
+function moment(text) {
+  return `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
+}
+
+const FORMATS = {
+  count, short, rate, size, span, ago, due, duration, moment,
+  text: String,
+  list: (words) => words.join(", "),
+};
 
 export function format(kind, value) {
   if (value === null || value === undefined) return UNKNOWN;

@@ -1,4 +1,4 @@
-"""What runs beside the doors: catalog keeper and offset projector, with and without a database."""
+"""What runs beside the doors: catalog at the start, offsets, with and without a database."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,10 +6,13 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
+from django.conf import settings
 from django.db import OperationalError, connection
 
 from apps.bridge import engine as bridge
+from apps.clockwork import selectors
 from apps.console import feed
+from apps.console.clockwork import ClockworkWatch
 from apps.groups.models import ConsumerOffset
 from apps.topics import services, snapshot
 from mqweb.background import Background
@@ -103,3 +106,41 @@ async def test_a_start_without_a_database_still_starts(
 
     assert asked
     assert engine.published == []
+
+
+async def test_the_clockwork_is_read_from_the_start_on(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was_read = asyncio.Event()
+    loop, take = asyncio.get_running_loop(), ClockworkWatch.take
+
+    def taking(watch: ClockworkWatch, read: Callable[[], selectors.Clockwork]) -> None:
+        take(watch, read)
+        loop.call_soon_threadsafe(was_read.set)
+
+    monkeypatch.setattr(ClockworkWatch, "take", taking)
+    background = Background(engine)  # type: ignore[arg-type]
+
+    await background.start()
+    await asyncio.wait_for(was_read.wait(), 30)
+    picture = background._watch.picture()
+    await background.stop()
+
+    assert picture["task_count"] == len(settings.CLOCKWORK_SCHEDULE)
+
+
+async def test_a_clockwork_that_cannot_be_read_is_logged_and_stays_unknown(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    background = Background(engine)  # type: ignore[arg-type]
+
+    def refuse() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(selectors, "clockwork", refuse)
+
+    await background._read_clockwork()
+    await background._read_clockwork()
+
+    assert background._watch.picture()["tasks"] is None
+    assert [record.getMessage() for record in caplog.records] == ["database_away"]

@@ -45,10 +45,15 @@ def test_every_row_of_the_control_plane_is_in_it(document: Any) -> None:
         "/api/v1/groups/{group}": {"get"},
         "/api/v1/groups/{group}/offsets": {"get"},
         "/api/v1/groups/{group}/lag": {"get"},
+        "/api/v1/clockwork": {"get"},
     }
 
     for path, methods in wanted.items():
         assert methods <= set(document["paths"][path]), path
+
+
+def test_the_internal_door_is_not_in_it(document: Any) -> None:
+    assert not [path for path in document["paths"] if "internal" in path]
 
 
 def test_every_reference_leads_somewhere(document: Any) -> None:

@@ -58,9 +58,57 @@ def size(value: int | Missing) -> str:
 
 
 @register.filter
-def time_of_day(moment: str | None) -> str:
+def span(value: int | Missing) -> str:
+    """Return seconds in the largest unit of which there are two or more."""
+    if value is None or value == "":
+        return UNKNOWN
+    if value < 2 * 60:
+        return f"{value} s"
+    if value < 2 * 3600:
+        return f"{value // 60} min"
+    if value < 2 * 86_400:
+        return f"{value // 3600} h"
+    return f"{value // 86_400:,} d"
+
+
+@register.filter
+def ago(value: int | Missing) -> str:
+    """Return how long ago something was that has an age in seconds."""
+    return UNKNOWN if value is None or value == "" else f"{span(value)} ago"
+
+
+@register.filter
+def due(value: int | Missing) -> str:
+    """Return when something is due in so many seconds; a negative number is late."""
+    if value is None or value == "":
+        return UNKNOWN
+    if value == 0:
+        return "now"
+    return f"in {span(value)}" if value > 0 else f"late by {span(-value)}"
+
+
+@register.filter
+def duration(value: int | Missing) -> str:
+    """Return a duration in milliseconds, in seconds from one second on."""
+    if value is None or value == "":
+        return UNKNOWN
+    if value < 1000:
+        return f"{value} ms"
+    if value < 120_000:
+        return f"{value / 1000:.1f} s"
+    return span(value // 1000)
+
+
+@register.filter
+def moment(value: str | None) -> str:
+    """Return day and time of an RFC 3339 moment in UTC, to the second."""
+    return f"{value[:10]} {value[11:19]} UTC" if value else UNKNOWN
+
+
+@register.filter
+def time_of_day(value: str | None) -> str:
     """Return the UTC time of an RFC 3339 moment to the second."""
-    return f"{moment[11:19]} UTC" if moment else UNKNOWN
+    return f"{value[11:19]} UTC" if value else UNKNOWN
 
 
 @register.filter

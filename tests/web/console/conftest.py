@@ -1,12 +1,15 @@
-"""A board, an engine and a clock for the console's tests; the board is left empty."""
+"""What the console's tests share; board and audience are left empty."""
 
 from collections.abc import Iterator
 
 import pytest
 from django.test import Client
 
+from apps.console.audience import audience
 from apps.console.board import board
+from apps.console.clockwork import ClockworkWatch
 from apps.console.feed import Feed
+from apps.console.sparklines import LastHour
 from tests.web.console.fakes import FakeEngine, HandClock
 
 
@@ -21,15 +24,27 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def feed(clock: HandClock) -> Feed:
-    return Feed(clock=clock)
+def watch(clock: HandClock) -> ClockworkWatch:
+    return ClockworkWatch(clock=clock, worker_processes=2)
+
+
+@pytest.fixture
+def last_hour() -> LastHour:
+    return LastHour()
+
+
+@pytest.fixture
+def feed(clock: HandClock, watch: ClockworkWatch, last_hour: LastHour) -> Feed:
+    return Feed(clock=clock, clockwork=watch, last_hour=last_hour)
 
 
 @pytest.fixture(autouse=True)
-def empty_board() -> Iterator[None]:
+def empty_board_and_audience() -> Iterator[None]:
     board.clear()
+    audience.clear()
     yield
     board.clear()
+    audience.clear()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, cast
 
 from asgiref.testing import ApplicationCommunicator
@@ -13,6 +14,7 @@ from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
 from apps.engine.types import (
     CatalogSnapshot,
+    ClientSeen,
     EngineStatus,
     GroupProgress,
     QueueRange,
@@ -47,6 +49,7 @@ class FakeEngine:
         self.max_offsets: dict[tuple[str, int], int] = {}
         self.progress: dict[tuple[str, str, int], tuple[int, int]] = {}
         self.unmade: set[str] = set()
+        self.seen: list[ClientSeen] = []
         self.delivered = 0
 
     @property
@@ -84,6 +87,18 @@ class FakeEngine:
             if name == topic
         ]
 
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        self.calls["topic_ranges"] += 1
+        return {
+            topic: [
+                QueueRange(topic=name, queue=queue, min_offset=0, max_offset=max_offset)
+                for (name, queue), max_offset in self.max_offsets.items()
+                if name == topic
+            ]
+            for topic in self.specs
+            if topic not in self.unmade and (topics is None or topic in topics)
+        }
+
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         self.calls["group_progress"] += 1
         return [
@@ -98,6 +113,10 @@ class FakeEngine:
             )
             for (name, topic, queue), (committed, in_flight) in self.progress.items()
         ]
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        self.calls["clients"] += 1
+        return [client for client in self.seen if group in (None, client.group)]
 
     def status(self) -> EngineStatus:
         self.calls["status"] += 1
@@ -143,9 +162,10 @@ class Viewer:
         self.socket = communicator(URLRouter(websocket_urlpatterns), scope)
 
     async def arrive(self) -> None:
-        """Shake hands."""
+        """Shake hands, and wait like every viewer for what comes."""
         await self.socket.send_input({"type": "websocket.connect"})
         assert (await self.socket.receive_output())["type"] == "websocket.accept"
+        await settle()
 
     async def text(self) -> str:
         """Return the next frame as it came."""

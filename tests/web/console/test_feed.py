@@ -8,8 +8,10 @@ import pytest
 
 from apps.console import feed as feeds
 from apps.console.board import Board
+from apps.console.clockwork import ClockworkWatch
 from apps.console.feed import Feed
 from apps.console.snapshot import Snapshot
+from apps.console.sparklines import LastHour
 from apps.engine.errors import Stopping
 from apps.engine.types import EngineStatus
 from tests.web.console.fakes import FakeEngine, HandClock
@@ -150,6 +152,8 @@ class Stage:
             await feeds.run(
                 self.engine.api,
                 clock=self.clock,
+                clockwork=ClockworkWatch(clock=self.clock, worker_processes=2),
+                last_hour=LastHour(),
                 sleep=self.sleep,
                 publish=changes.get("publish", self.publish),
                 board=self.board,

@@ -17,6 +17,11 @@ FORMATS: dict[str, Callable[..., str]] = {
     "rate": mq.rate,
     "size": mq.size,
     "text": mq.text,
+    "span": mq.span,
+    "ago": mq.ago,
+    "due": mq.due,
+    "duration": mq.duration,
+    "moment": mq.moment,
 }
 
 FIGURES = [
@@ -43,6 +48,29 @@ FIGURES = [
     ("size", 3 * 2**50, "3.0 PiB"),
     ("text", None, mq.UNKNOWN),
     ("text", "rising", "rising"),
+    ("span", None, mq.UNKNOWN),
+    ("span", 0, "0 s"),
+    ("span", 119, "119 s"),
+    ("span", 120, "2 min"),
+    ("span", 7_199, "119 min"),
+    ("span", 7_200, "2 h"),
+    ("span", 172_799, "47 h"),
+    ("span", 172_800, "2 d"),
+    ("span", 172_800_000, "2,000 d"),
+    ("ago", None, mq.UNKNOWN),
+    ("ago", 3, "3 s ago"),
+    ("due", None, mq.UNKNOWN),
+    ("due", 0, "now"),
+    ("due", 5, "in 5 s"),
+    ("due", -300, "late by 5 min"),
+    ("duration", None, mq.UNKNOWN),
+    ("duration", 0, "0 ms"),
+    ("duration", 999, "999 ms"),
+    ("duration", 1_000, "1.0 s"),
+    ("duration", 61_280, "61.3 s"),
+    ("duration", 120_000, "2 min"),
+    ("moment", None, mq.UNKNOWN),
+    ("moment", "2026-11-21T08:20:03.123Z", "2026-11-21 08:20:03 UTC"),
 ]
 
 

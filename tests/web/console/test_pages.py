@@ -123,7 +123,7 @@ def test_an_unknown_name_is_a_404_that_says_what_to_do(browser: Client, path: st
     assert any(text.startswith("mq ") for text in parsed(answer).texts)
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders/", "/groups/billing/"])
+@pytest.mark.parametrize("path", ["/", "/clockwork", "/topics/orders/", "/groups/billing/"])
 def test_without_an_engine_a_page_says_so_with_503(browser: Client, path: str) -> None:
     answer = browser.get(path)
 
@@ -163,7 +163,7 @@ def test_pages_answer_only_reading(browser: Client, busy: FakeEngine) -> None:
 def test_a_page_asks_nothing_of_the_engine(browser: Client, busy: FakeEngine) -> None:
     before = busy.calls.copy()
 
-    for path in ("/", "/topics/orders/", "/groups/billing/"):
+    for path in ("/", "/clockwork", "/topics/orders/", "/groups/billing/"):
         browser.get(path)
 
     assert busy.calls == before
@@ -212,7 +212,8 @@ def test_the_link_of_a_hostile_name_leads_to_its_page(browser: Client) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_no_page_has_a_script_or_style_of_its_own_in_line(browser: Client) -> None:
-    answers = [browser.get(path) for path in ("/", "/topics/orders/", "/groups/billing/", "/x/y")]
+    paths = ("/", "/clockwork", "/topics/orders/", "/groups/billing/", "/x/y")
+    answers = [browser.get(path) for path in paths]
     markups = [answer.content.decode() for answer in answers]
     markups += [path.read_text() for path in TEMPLATES]
     markups += [render_to_string("errors/500.html"), render_to_string("errors/404.html")]

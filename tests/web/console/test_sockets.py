@@ -10,15 +10,20 @@ import pytest
 from apps.console import frames, sockets
 from apps.console.board import board
 from apps.console.feed import Feed
-from apps.console.sockets import OverviewSocket
+from apps.console.relay import Incoming, Outgoing
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer, settle
 
 
 async def beat(feed: Feed, engine: FakeEngine) -> None:
-    """Do what the feed does once a second."""
+    """Do what feed and relay do once a second."""
     posted = feed.sample(engine.api)
     board.put(posted)
-    await sockets.publish(posted.snapshot)
+    outgoing, incoming = Outgoing(), Incoming()
+    receiving = asyncio.create_task(incoming.step())
+    await settle()
+    await outgoing.put(posted.snapshot)
+    await outgoing.step()
+    await receiving
 
 
 async def test_a_viewer_is_greeted_with_the_newest_picture_and_the_history(
@@ -74,7 +79,8 @@ async def test_many_viewers_cost_the_engine_and_the_encoder_no_more_than_one(
         await viewer.leave()
 
     assert before.total() == 0
-    assert engine.calls == {"catalog": 2, "status": 2, "queue_ranges": 2, "group_progress": 2}
+    verbs = ("catalog", "status", "queue_ranges", "group_progress", "clients")
+    assert engine.calls == dict.fromkeys(verbs, 2)
     assert encoded == [1, 2]
     assert all(pair == texts[0] for pair in texts)
 
@@ -130,7 +136,7 @@ class served:  # noqa: N801
     async def __aenter__(self) -> None:
         self.inbox.put_nowait({"type": "websocket.connect"})
         scope = {"type": "websocket", "path": "/ws/overview/", "headers": []}
-        serve = OverviewSocket.as_asgi()(scope, self.inbox.get, self.send)
+        serve = sockets.overview(scope, self.inbox.get, self.send)
         self.task = asyncio.create_task(serve)
         await settle()
 

@@ -1,0 +1,100 @@
+"""Both ends of the road from feed to viewers over the channel layer. Asks no engine.
+
+The layer delivers a frame at most once, forgets its members when it is flushed, and may be away.
+So nothing waits for it: the feed hands over and goes on, and viewers are shown what stands on
+the board of this process whenever the layer brings nothing.
+"""
+
+import asyncio
+from typing import Any
+
+from channels.layers import get_channel_layer
+
+from apps.console import frames
+from apps.console.audience import Audience, audience, sequence_of
+from apps.console.board import Board, board
+from apps.console.snapshot import Snapshot
+
+GROUP = "overview"
+SEND_S_MAX = 1.0
+# Pages call themselves stale after 5 s without a frame; the board must be looked at before.
+QUIET_S_MAX = 2.0
+
+
+class Outgoing:
+    """The feed's end: the newest picture on its way to the layer."""
+
+    def __init__(self) -> None:
+        self._newest: Snapshot | None = None
+        self._has_arrived = asyncio.Event()
+
+    async def put(self, snapshot: Snapshot) -> None:
+        """Replace the picture that waits to be sent; returns at once."""
+        self._newest = snapshot
+        self._has_arrived.set()
+
+    async def step(self) -> None:
+        """Wait for a picture and send it; it becomes text once, however many viewers there are.
+
+        Raise TimeoutError when the layer takes longer than a second, or what the layer raises.
+        """
+        await self._has_arrived.wait()
+        self._has_arrived.clear()
+        snapshot = self._newest
+        assert snapshot is not None
+        event = {
+            "type": "overview.update",
+            "sequence": sequence_of(snapshot),
+            "text": frames.update(snapshot),
+        }
+        await asyncio.wait_for(get_channel_layer().group_send(GROUP, event), SEND_S_MAX)
+
+
+class Incoming:
+    """The viewers' end: one member of the layer's group for all viewers of this process."""
+
+    def __init__(
+        self,
+        *,
+        board: Board = board,
+        audience: Audience = audience,
+        quiet_s_max: float = QUIET_S_MAX,
+    ) -> None:
+        self._board = board
+        self._audience = audience
+        self._quiet_s_max = quiet_s_max
+        self._channel: str | None = None
+
+    async def step(self) -> None:
+        """Show viewers the next frame, or after a silence what the board has.
+
+        Raise what the layer raises; viewers have been shown the board's picture by then.
+        """
+        try:
+            event = await asyncio.wait_for(self._next(), self._quiet_s_max)
+        except TimeoutError:
+            # Away, flushed, or the feed has nothing new: the board tells.
+            pass
+        else:
+            epoch, version = event["sequence"]
+            self._audience.show((epoch, version), event["text"])
+        finally:
+            self._catch_up()
+
+    async def _next(self) -> dict[str, Any]:  # A layer's event: its shape depends on its type.
+        layer = get_channel_layer()
+        if self._channel is None:
+            self._channel = await layer.new_channel()
+        # Each time anew: a layer that was flushed or restarted knows no member.
+        await layer.group_add(GROUP, self._channel)
+        event: dict[str, Any] = await layer.receive(self._channel)
+        return event
+
+    def _catch_up(self) -> None:
+        posted = self._board.latest()
+        if posted is None:
+            return
+        sequence = sequence_of(posted.snapshot)
+        if sequence > self._audience.sequence:
+            # With the history: pictures in between may have been missed.
+            self._audience.show(sequence, frames.greeting(posted))
