@@ -124,6 +124,8 @@ class Background:
 def _with_connection(work: Callable[[], object]) -> None:
     """Carry out database work in a thread that keeps no connection afterwards."""
     try:
+        # Work that happens to need no query must not pass for a database that answers.
+        connection.ensure_connection()
         work()
     finally:
         connection.close()

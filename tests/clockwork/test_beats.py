@@ -77,6 +77,7 @@ def beats(machine: Machine) -> list[tuple[str]]:
     return machine.ask("SELECT name FROM clockwork_part WHERE kind = 'beat'")
 
 
+@pytest.mark.crash
 def test_after_ten_minutes_without_beat_each_task_runs_once(
     machine: Machine, worker: Process
 ) -> None:

@@ -99,3 +99,7 @@ def test_a_beat_that_slept_for_ten_minutes_sends_one_tick_a_task(beat: Beat) -> 
     beat.run(SLOW_LOOP_S * 50)
 
     assert Counter(name for _, _, name in beat.sent[before:]) == dict.fromkeys(SCHEDULE, 1)
+
+
+def test_a_beat_that_starts_asks_at_once_about_every_task(beat: Beat) -> None:
+    assert sorted(beat.run(0.1)) == sorted(SCHEDULE)

@@ -138,12 +138,13 @@ def _clockwork(worker_processes: int, inherited: int) -> list[Program]:
     """Return worker and beat; nothing when no process is to work."""
     if not worker_processes:
         return []
-    celery = [sys.executable, "-m", "celery", "--app", "mqweb", "--workdir", settings.BASE_DIR]
+    celery = [sys.executable, "-m", "celery", "--quiet", "--app", "mqweb"]
+    celery += ["--workdir", str(settings.BASE_DIR)]
     worker = ["worker", "--concurrency", str(worker_processes), "--without-gossip"]
     return [
         Program(
             name=name,
-            command=[*map(str, celery), *arguments],
+            command=[*celery, *arguments],
             # Warm shutdown first: the running step may end. Then the cold one.
             harsher_signals=(signal.SIGQUIT, signal.SIGKILL),
             # Celery's codes are not ours; it may always be started again.
