@@ -271,6 +271,19 @@ async def test_a_client_that_leaves_takes_its_parked_receive_along(
     assert [message["body"] for message in await receive(client)] == ["a"]
 
 
+async def test_what_is_handed_out_while_the_client_leaves_is_given_back(client: Client) -> None:
+    await send(client, "a", "b")
+    gone = asyncio.Event()
+    gone.set()
+
+    with pytest.raises(NoAnswer):
+        await client.post(
+            f"{GROUP}/messages:receive", {"topic": "single", "wait_ms": 30_000}, gone=gone
+        )
+
+    assert [message["body"] for message in await receive(client)] == ["a", "b"]
+
+
 @pytest.mark.parametrize("offset", ["2", 2])
 async def test_a_commit_sets_where_a_group_goes_on(client: Client, offset: object) -> None:
     await send(client, "a", "b", "c")

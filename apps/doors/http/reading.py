@@ -5,7 +5,7 @@ A body is refused before it is buffered: by its announced length, and by what ha
 
 import asyncio
 import re
-from collections.abc import Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import unquote_plus
@@ -158,18 +158,27 @@ def wants(call: Call, media_type: bytes) -> bool:
     return media_type in call.fields.get(b"accept", b"")
 
 
-async def unless_gone(work: Coroutine[Any, Any, _Value], receive: Receive) -> _Value:
+async def unless_gone(
+    work: Coroutine[Any, Any, _Value],
+    receive: Receive,
+    *,
+    undo: Callable[[_Value], Awaitable[None]] | None = None,
+) -> _Value:
     """Await `work`; cancel it and raise ClientGone when the client leaves before it is done.
 
-    The request's body must have been read, or not matter.
+    Work that was done while the client left is undone by `undo`. The request's body must have
+    been read, or not matter.
     """
     task = asyncio.ensure_future(work)
     watcher = asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientGone
+        if not task.done():
+            raise ClientGone
+        if undo is not None and watcher.done():
+            await undo(task.result())
+            raise ClientGone
+        return task.result()
     finally:
         watcher.cancel()
         if not task.done():

@@ -1,5 +1,7 @@
 """POST /groups/{group}/messages:receive: hand out messages of a group. Translates only."""
 
+from functools import partial
+
 from apps.doors.http import answers, messages, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -16,7 +18,7 @@ from apps.doors.http.times import rfc3339
 from apps.engine import limits
 from apps.engine.codec import wire
 from apps.engine.errors import InvalidName
-from apps.engine.types import Lease, ReceiveRequest
+from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
 
 _RECORDS = wire.MEDIA_TYPE.encode()
 
@@ -27,7 +29,10 @@ async def receive(door: Door, call: Call) -> Answer:
     is_binary = reading.wants(call, _RECORDS)
     request = _request_of(call.name, body, is_binary=is_binary)
     work = call.engine.receive(request)
-    result = await (reading.unless_gone(work, call.receive) if request.wait_ms else work)
+    if request.wait_ms:
+        result = await reading.unless_gone(work, call.receive, undo=partial(_give_back, call))
+    else:
+        result = await work
     if is_binary:
         return 200, answers.RECORDS, wire.build_receive(result)
     found, collisions = _messages_of(result.leases, messages.TagFilter(request.filter))
@@ -36,6 +41,16 @@ async def receive(door: Door, call: Call) -> Answer:
         await call.engine.ack(call.name, collisions)
     blocked = [queue for _topic, queue in result.blocked]
     return answers.json(200, ReceiveAnswer(messages=found, blocked_by_lock=blocked))
+
+
+async def _give_back(call: Call, result: ReceiveResult) -> None:
+    """Hand messages to the next receiver at once: this one left before it was answered."""
+    handles = []
+    for lease in result.leases:
+        offsets = [record.queue_offset for record in messages.records_of(lease.block)]
+        handles.append(f"{lease.token}:{offsets[0]}-{offsets[-1]}")
+    if handles:
+        await call.engine.nack(call.name, handles, delay_ms=0, reason="the receiver left")
 
 
 def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveRequest:

@@ -42,9 +42,21 @@ class Admin:
     ) -> None:
         self.close()
 
-    def create_topic(self, topic: str, *, queue_count: int = 4, topic_type: str = "MIXED") -> None:
-        """Create a topic, or change the one that exists; raise MqError."""
-        call = self._calls.create_topic(topic, queue_count=queue_count, topic_type=topic_type)
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        queue_count: int = 4,
+        topic_type: str = "MIXED",
+        expires_ms: int | None = None,
+    ) -> None:
+        """Create a topic, or change the one that exists; raise MqError.
+
+        A topic nobody used for `expires_ms` is deleted by the broker; None keeps what holds.
+        """
+        call = self._calls.create_topic(
+            topic, queue_count=queue_count, topic_type=topic_type, expires_ms=expires_ms
+        )
         self._pool.run(persistently(call, self._patience))
 
     def describe_topic(self, topic: str) -> TopicInfo:
@@ -98,10 +110,20 @@ class AsyncAdmin:
         await self.close()
 
     async def create_topic(
-        self, topic: str, *, queue_count: int = 4, topic_type: str = "MIXED"
+        self,
+        topic: str,
+        *,
+        queue_count: int = 4,
+        topic_type: str = "MIXED",
+        expires_ms: int | None = None,
     ) -> None:
-        """Create a topic, or change the one that exists; raise MqError."""
-        call = self._calls.create_topic(topic, queue_count=queue_count, topic_type=topic_type)
+        """Create a topic, or change the one that exists; raise MqError.
+
+        A topic nobody used for `expires_ms` is deleted by the broker; None keeps what holds.
+        """
+        call = self._calls.create_topic(
+            topic, queue_count=queue_count, topic_type=topic_type, expires_ms=expires_ms
+        )
         await self._pool.run(persistently(call, self._patience))
 
     async def describe_topic(self, topic: str) -> TopicInfo:

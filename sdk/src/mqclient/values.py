@@ -113,6 +113,21 @@ class QueueOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueLag:
+    """What a group has left to do in one queue.
+
+    `in_flight` messages are handed out now, `ready` ones are with nobody. Messages settled out of
+    turn are neither, and count in `lag` until those before them are settled too.
+    """
+
+    topic: str
+    queue: int
+    lag: int
+    in_flight: int
+    ready: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """What became of one handle; `receipt_handle` is the new one where an extension made it."""
 

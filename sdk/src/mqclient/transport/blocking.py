@@ -117,9 +117,19 @@ class Connection:
 
     def abort(self) -> None:
         """End the exchange another thread has under way on this connection."""
+        self._shut(socket.SHUT_RDWR)
+
+    def hang_up(self) -> None:
+        """Ask the server to end the exchange another thread has under way.
+
+        It answers that nothing came by closing; an answer already on its way still arrives.
+        """
+        self._shut(socket.SHUT_WR)
+
+    def _shut(self, how: int) -> None:
         with contextlib.suppress(OSError):
             # The thread may have closed it meanwhile, which is what is wanted.
-            self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(how)
 
     def _write(self, buffers: tuple[bytes, ...]) -> None:
         if len(buffers) == 1 or sum(map(len, buffers)) <= _JOIN_BYTES_MAX:
@@ -267,12 +277,34 @@ class Pool:
 
     def abort(self) -> None:
         """Close all connections; calls under way end with ConnectionLost."""
-        with self._lock:
-            self._is_closed = True
-            used = list(self._used)
-        for connection in used:
+        for connection in self._refuse():
             connection.abort()
         self.close()
+
+    def hang_up(self) -> None:
+        """Close idle connections, and have the server end what it holds on the others.
+
+        Calls under way end with ConnectionLost unless their answer was already on its way.
+        """
+        for connection in self._refuse():
+            connection.hang_up()
+        self.close()
+
+    def _refuse(self) -> list[Connection]:
+        """Take no more calls; return the connections with a call under way."""
+        with self._lock:
+            self._is_closed = True
+            return list(self._used)
+
+    def forget(self) -> None:
+        """Close this process's copies of the sockets, after a fork; the parent keeps its own.
+
+        Takes no lock: the thread that held it does not exist here.
+        """
+        for connection in (*self._idle, *self._used):
+            connection.close()
+        self._idle.clear()
+        self._used.clear()
 
     def _write(self, connection: Connection, call: Call[T], deadline_s: float) -> None:
         with self._lock:
