@@ -18,7 +18,7 @@ from benchmarks.peers.nats import Nats
 from benchmarks.peers.rabbitmq import RabbitMq
 from benchmarks.peers.redis import Redis
 from benchmarks.readings import Reading
-from benchmarks.runs import batches, engine, latency, one_by_one, rest
+from benchmarks.runs import batches, celery, engine, latency, one_by_one, rest
 from benchmarks.settings import Settings
 from benchmarks.sides import Side
 
@@ -28,6 +28,7 @@ _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "one_by_one": one_by_one.measure,
     "rest": rest.measure,
     "latency": latency.measure,
+    "celery": celery.measure,
 }
 _PEERS: dict[str, Callable[[], Side]] = {"redis": Redis, "nats": Nats, "rabbitmq": RabbitMq}
 

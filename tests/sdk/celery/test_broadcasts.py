@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from mqclient.celery.broadcasts import Broadcasts, PrivateQueue
+from mqclient.celery.broadcasts import Broadcasts
 from mqclient.celery.client import Client
 from mqclient.celery.messages import Packed
 from mqclient.celery.names import Names
 from mqclient.celery.news import News
+from mqclient.celery.private import PrivateQueue
 from mqclient.celery.routing import FANOUT, TOPIC, ExchangeKind
 from mqclient.errors import MqError
 

@@ -2,8 +2,8 @@
 
 from itertools import count
 
-from mqclient.celery.broadcasts import Copy, PrivateQueue
 from mqclient.celery.deliveries import Consumer, Deliveries
+from mqclient.celery.private import Copy, PrivateQueue
 
 from tests.sdk.celery.records import held
 

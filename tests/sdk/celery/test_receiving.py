@@ -173,7 +173,7 @@ def test_stopping_does_not_wait_for_a_long_poll(case: Case) -> None:
     begun_s = case.client.clock.steady_s()
     case.fetcher.stop()
 
-    assert case.client.clock.steady_s() - begun_s < 2
+    assert case.client.clock.steady_s() - begun_s < 10
 
 
 def test_a_poll_that_brings_messages_is_not_cut_off_by_stopping(case: Case) -> None:

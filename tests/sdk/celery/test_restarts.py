@@ -129,8 +129,8 @@ def test_a_long_outage_is_a_connection_error_and_a_new_connection_heals_it(
     product.broker.kill()
     try:
         with pytest.raises(connection.recoverable_connection_errors):
-            while True:
-                queue.get(timeout=WAIT_S)
+            for _ in iter(lambda: queue.get(timeout=WAIT_S), None):
+                pass
         assert not connection.connected
         done.ack()
         connection.release()

@@ -195,6 +195,7 @@ def test_the_overview_says_that_statistics_stand_still(
     assert "stale" in [note.get("data-level") for note in page.all("p")]
 
 
+@pytest.mark.django_db(transaction=True)
 async def test_the_background_reads_the_statistics_off_the_loop_and_keeps_them_in_an_outage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

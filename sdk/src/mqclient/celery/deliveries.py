@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from mqclient.celery.broadcasts import Copy, PrivateQueue
 from mqclient.celery.holding import Held
 from mqclient.celery.messages import Message
+from mqclient.celery.private import Copy, PrivateQueue
 
 Item = Held | Copy
 

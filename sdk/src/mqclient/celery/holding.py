@@ -3,7 +3,7 @@
 Knows leases and times; no threads, sockets or kombu. The caller's lock guards it.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
@@ -151,8 +151,3 @@ def _cut(items: list[Held]) -> list[Held]:
     taken = items[:HANDLES_MAX]
     del items[:HANDLES_MAX]
     return taken
-
-
-def count_lost(items: Collection[Held]) -> int:
-    """Return how many of the messages were lost to the next receiver."""
-    return sum(item.is_lost for item in items)

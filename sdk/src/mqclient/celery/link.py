@@ -14,13 +14,14 @@ from weakref import WeakSet
 
 from mqclient.celery import messages
 from mqclient.celery.bindings import Bindings
-from mqclient.celery.broadcasts import Broadcasts, PrivateQueue
+from mqclient.celery.broadcasts import Broadcasts
 from mqclient.celery.client import Client
 from mqclient.celery.deliveries import Delivery
 from mqclient.celery.lanes import Lanes
 from mqclient.celery.names import Names, client_id
 from mqclient.celery.news import News
 from mqclient.celery.options import Options
+from mqclient.celery.private import PrivateQueue
 from mqclient.celery.routing import EXCHANGE_TYPES, FANOUT, ExchangeKind
 from mqclient.celery.settling import Settler
 from mqclient.clock import Clock

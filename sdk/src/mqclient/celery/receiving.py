@@ -25,7 +25,7 @@ logger = logging.getLogger("mqclient")
 # messages come are polled for short times, which are waited for; each empty poll doubles the next.
 _SHORT_WAIT_MS = 200
 # The broker ends a poll at once when it is asked to; what is in between may not pass that on.
-_HANG_UP_S = 1.0
+_HANG_UP_S = 2.0
 # While half of the limit is at work, waiting for more room makes fewer and fuller polls.
 _GATHER_S = 0.01
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from mqclient.celery.client import Client
-from mqclient.celery.holding import Held, Holdings, Step, Verb, count_lost
+from mqclient.celery.holding import Held, Holdings, Step, Verb
 from mqclient.celery.messages import Unreadable, unpacked
 from mqclient.celery.outages import Outage
 from mqclient.consuming.handles import Run, runs_of, take_new_handles
@@ -192,7 +192,7 @@ class Settler:
             logger.warning(
                 "%d of %d messages were no longer ours when they were to be %s, such as %r; "
                 "they are delivered again",
-                count_lost(step.items),
+                sum(item.is_lost for item in step.items),
                 len(step.items),
                 "extended" if step.verb is Verb.EXTEND else "acknowledged",
                 news[0].record,
