@@ -256,6 +256,18 @@ def test_a_fanout_reaches_every_lane_and_every_private_queue(product: Product, n
         assert sink.stays_at(1)
 
 
+def test_a_fanout_reaches_everybody_from_a_process_that_declared_nothing(
+    product: Product, name: str
+) -> None:
+    sink = Sink(product.connection(), Broadcast(name), no_ack=True)
+
+    stranger = Producer(product.connection(), auto_declare=False)
+    stranger.publish("news", exchange=name, routing_key="any")
+
+    assert sink.payloads(1) == ["news"]
+    assert sink.stays_at(1)
+
+
 def test_a_private_queue_gets_nothing_from_before_it_was_bound(product: Product, name: str) -> None:
     exchange = Exchange(name, type="fanout")
     early = Sink(product.connection(), Broadcast(name), no_ack=True)

@@ -13,7 +13,7 @@ from kombu.utils.uuid import uuid
 
 from mqclient.celery.link import Declared, Link
 from mqclient.celery.private import PrivateQueue
-from mqclient.celery.routing import EXCHANGE_TYPES, FANOUT, ExchangeKind
+from mqclient.celery.routing import EXCHANGE_TYPES, ExchangeKind
 from mqclient.errors import Closed, UnknownTopic, Unsupported
 
 # A lane for one consumer's answers, when nobody says how long it lives.
@@ -131,7 +131,7 @@ class DeclaringChannel(base.StdChannel):
             self._declare_lane(link, queue)
             link.bindings.bind(exchange, kind, routing_key, queue)
             return
-        if kind.type != FANOUT and kind.is_durable:
+        if kind.is_durable:
             link.bindings.mark_private(exchange, kind)
         private = link.private.setdefault(queue, PrivateQueue(queue))
         link.broadcasts.bind(private, exchange, kind, routing_key)
