@@ -131,6 +131,8 @@ def test_an_interrupt_ends_a_tail_without_a_traceback(broker: FakeBroker) -> Non
         [*_command(broker), "tail", "orders", "--queue", "3"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A run in the background of a shell ignores the signal, and its children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert held.fired.wait(10)
 
