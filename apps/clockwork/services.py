@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from django.contrib.sessions.models import Session
-from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Now
 
+from apps.clockwork.deleting import delete_some
 from apps.clockwork.models import Outcome, Part, TaskRun
 from apps.clockwork.steps import Step
 
@@ -25,17 +25,9 @@ def vacuum(*, rows_max: int = ROWS_PER_STEP) -> Step:
     old_runs = TaskRun.objects.filter(
         Q(started_at__lt=Now() - KEEP_FAILED_RUNS) | Q(is_good, started_at__lt=Now() - KEEP_RUNS)
     )
-    deleted = _delete_some(old_runs, rows_max)
-    deleted += _delete_some(Part.objects.filter(seen_at__lt=Now() - KEEP_SILENT_PARTS), rows_max)
+    silent_parts = Part.objects.filter(seen_at__lt=Now() - KEEP_SILENT_PARTS)
     ended_sessions = Session.objects.filter(expire_date__lt=Now())
-    deleted += _delete_some(ended_sessions, max(0, rows_max - deleted))
+    deleted = delete_some(old_runs.order_by("pk"), rows_max=rows_max)
+    deleted += delete_some(silent_parts.order_by("pk"), rows_max=rows_max - deleted)
+    deleted += delete_some(ended_sessions.order_by("pk"), rows_max=rows_max - deleted)
     return Step(done=deleted, more=deleted >= rows_max)
-
-
-def _delete_some(rows: QuerySet, rows_max: int) -> int:  # type: ignore[type-arg]  # Any model.
-    # In order and locked, so that two of us delete different rows instead of waiting in a circle.
-    chosen = rows.order_by("pk").select_for_update(skip_locked=True)[:rows_max]
-    with transaction.atomic():
-        keys = list(chosen.values_list("pk", flat=True))
-        rows.model._default_manager.filter(pk__in=keys).delete()
-    return len(keys)

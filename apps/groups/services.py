@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from django.db import transaction
-
 from apps.bridge import engine as bridge
+from apps.clockwork.deleting import delete_some
 from apps.clockwork.steps import Step
 from apps.engine.api import EngineControl
 from apps.engine.types import ClientSeen, GroupProgress
@@ -127,13 +126,9 @@ def _write_members(clients: Sequence[ClientSeen]) -> None:
 
 
 def _delete_silent(*, before: datetime) -> int:
+    # A row another worker holds is one it deletes too, or whose client it has just seen.
     silent = Member.objects.filter(last_seen_at__lt=before)
-    with transaction.atomic():
-        # What another worker holds is passed over: it deletes the row, or has seen its client.
-        locked = silent.order_by("group", "client_id").select_for_update(skip_locked=True)
-        keys = list(locked.values_list("pk", flat=True)[:_MEMBERS_PER_STEP])
-        Member.objects.filter(pk__in=keys).delete()
-    return len(keys)
+    return delete_some(silent.order_by("group", "client_id"), rows_max=_MEMBERS_PER_STEP)
 
 
 def _moment(time_ms: int) -> datetime:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from django.db import transaction
 
 from apps.bridge import engine as bridge
+from apps.clockwork.deleting import delete_some
 from apps.clockwork.steps import Step
 from apps.engine.clock import Clock
 from apps.metrics import readings, rollups
@@ -86,7 +87,10 @@ def prune(*, now_ms: int) -> Step:
     for resolution in RESOLUTIONS:
         old_ms = _old_before_ms(resolution, now_ms)
         for model in _MODELS:
-            deleted += _delete_some(model, resolution, old_ms, DELETED_PER_STEP - deleted)
+            old = model._default_manager.filter(
+                resolution_s=resolution.seconds, at__lt=moment(old_ms)
+            )
+            deleted += delete_some(old.order_by("at"), rows_max=DELETED_PER_STEP - deleted)
             if deleted == DELETED_PER_STEP:
                 return Step(done=deleted, more=True)
     return Step(done=deleted)
@@ -198,15 +202,3 @@ def _old_before_ms(resolution: Resolution, now_ms: int) -> int:
     coarser = RESOLUTIONS[RESOLUTIONS.index(resolution) + 1]
     waiting = rollups.pending(resolution, coarser, now_ms=now_ms)
     return max(old_ms - WAIT_MS_MAX, min([old_ms, *waiting]))
-
-
-def _delete_some(model: type[Sample], resolution: Resolution, before_ms: int, rows_max: int) -> int:
-    old = model._default_manager.filter(
-        resolution_s=resolution.seconds, at__lt=moment(before_ms)
-    ).order_by("at")
-    with transaction.atomic():
-        # Of two runs at once each takes rows the other has not, instead of waiting in a circle.
-        chosen = old.select_for_update(skip_locked=True)[:rows_max]
-        keys = list(chosen.values_list("pk", flat=True))
-        model._default_manager.filter(pk__in=keys).delete()
-    return len(keys)
