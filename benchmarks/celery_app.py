@@ -4,6 +4,7 @@ Celery's defaults but for results, which nobody wants here. Each task writes dow
 time, so that what ran can be counted.
 """
 
+import json
 import os
 import struct
 import time
@@ -15,21 +16,21 @@ import mqclient.celery  # noqa: F401  # Makes mqweb:// known to Celery.
 from celery import Celery, Task
 
 URL_VARIABLE = "BENCH_CELERY_BROKER"
-CONFIRM_VARIABLE = "BENCH_CELERY_CONFIRM"
+OPTIONS_VARIABLE = "BENCH_CELERY_OPTIONS"
 EFFECTS_VARIABLE = "BENCH_CELERY_EFFECTS"
 EFFECT = struct.Struct("<Qd")
 """A task's number, and when it ran on the system's monotonic clock."""
 
 
-def application(url: str, *, is_confirmed: bool) -> Celery:
-    """Return an application; `is_confirmed` asks RabbitMQ for an answer to each message."""
+def application(url: str, *, options: Mapping[str, object]) -> Celery:
+    """Return an application with these transport options."""
     app = Celery("bench", broker=url, set_as_current=False)
     app.conf.update(
         # The product's own worker must not take what is measured.
         task_default_queue="bench",
         task_ignore_result=True,
         broker_connection_retry_on_startup=True,
-        broker_transport_options={"confirm_publish": True} if is_confirmed else {},
+        broker_transport_options=dict(options),
     )
     app.task(name="bench.run", shared=False)(_run)
     return app
@@ -40,11 +41,11 @@ def task_of(app: Celery) -> Task[..., None]:
     return app.tasks["bench.run"]
 
 
-def environ(url: str, effects: Path, *, is_confirmed: bool) -> Mapping[str, str]:
+def environ(url: str, effects: Path, *, options: Mapping[str, object]) -> Mapping[str, str]:
     """Return the variables with which a worker of this application starts."""
     return {
         URL_VARIABLE: url,
-        CONFIRM_VARIABLE: "1" if is_confirmed else "",
+        OPTIONS_VARIABLE: json.dumps(options),
         EFFECTS_VARIABLE: str(effects),
     }
 
@@ -61,5 +62,5 @@ def _effects() -> int:
 
 # A worker imports this module to find its application; everybody else makes one.
 if URL_VARIABLE in os.environ:
-    app = application(os.environ[URL_VARIABLE], is_confirmed=bool(os.environ[CONFIRM_VARIABLE]))
+    app = application(os.environ[URL_VARIABLE], options=json.loads(os.environ[OPTIONS_VARIABLE]))
     app.set_current()

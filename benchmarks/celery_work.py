@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ class Broker:
     """How producer and worker reach the broker."""
 
     url: str
-    is_confirmed: bool
+    options: Mapping[str, object]
     effects: Path
 
 
@@ -34,7 +34,7 @@ class Broker:
 def worker(broker: Broker) -> Iterator[None]:
     """Run a worker for the time of the block; it may still be starting when the block begins."""
     command = [sys.executable, "-m", "celery", "-A", "benchmarks.celery_app", "worker"]
-    variables = celery_app.environ(broker.url, broker.effects, is_confirmed=broker.is_confirmed)
+    variables = celery_app.environ(broker.url, broker.effects, options=broker.options)
     server = Server(
         [*command, *POOL, *_QUIET],
         directory=broker.effects.parent,
@@ -48,12 +48,12 @@ def worker(broker: Broker) -> Iterator[None]:
 
 def produce(broker: Broker, numbers: range) -> tuple[float, float]:
     """Send tasks one by one from a fresh process; return when it began, and the seconds."""
-    return isolated.run(send, broker.url, broker.is_confirmed, numbers)
+    return isolated.run(send, broker.url, broker.options, numbers)
 
 
-def send(url: str, is_confirmed: bool, numbers: range) -> tuple[float, float]:
+def send(url: str, options: Mapping[str, object], numbers: range) -> tuple[float, float]:
     """Send one task for each number with `delay`; connecting and declaring is not timed."""
-    app = celery_app.application(url, is_confirmed=is_confirmed)
+    app = celery_app.application(url, options=options)
     task = celery_app.task_of(app)
     with app.producer_pool.acquire(block=True) as producer:
         channel = producer.channel

@@ -6,7 +6,7 @@ and connecting; results, which are ignored. Every task's number is looked at aft
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks import isolated
 from benchmarks.celery_work import POOL, Broker, produce, wait, worker
@@ -21,39 +21,60 @@ _NOTE = f"One producer process; one worker, `{' '.join(POOL)}`, tasks acknowledg
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """How Celery names a side, and what an answered `delay` means on it."""
+    """How Celery names a side, what it is told in a mode, and what `delay` then means."""
 
     name: str
     url: str
     terms: Mapping[Durability, Terms]
+    options: Mapping[Durability, Mapping[str, object]] = field(default_factory=dict)
 
 
+_MQWEB = "mqweb://{host}:{port}//"
+_AHEAD: Mapping[str, object] = {"publish_ahead": True}
 _TRANSPORTS = {
-    "mqweb": Transport(
-        "mqweb",
-        "mqweb://{host}:{port}//",
-        {
-            Durability.ASYNC: Terms(text="answered when written, fdatasync every 500 ms"),
-            Durability.SYNC: Terms(text="answered after fdatasync"),
-        },
+    "mqweb": (
+        Transport(
+            "mqweb",
+            _MQWEB,
+            {
+                Durability.ASYNC: Terms(text="answered when written, fdatasync every 500 ms"),
+                Durability.SYNC: Terms(text="answered after fdatasync"),
+            },
+        ),
+        Transport(
+            "mqweb, `publish_ahead`",
+            _MQWEB,
+            {
+                Durability.ASYNC: Terms(text="as above, the answer read by the next `delay`"),
+                Durability.SYNC: Terms(text="as above, the answer read by the next `delay`"),
+            },
+            dict.fromkeys(Durability, _AHEAD),
+        ),
     ),
-    "Redis Streams": Transport(
-        "Redis",
-        "redis://{host}:{port}/0",
-        {
-            Durability.ASYNC: Terms(text="AOF everysec: answered when written, fsync each second"),
-            Durability.SYNC: Terms(text="AOF always: answered after fsync"),
-        },
+    "Redis Streams": (
+        Transport(
+            "Redis",
+            "redis://{host}:{port}/0",
+            {
+                Durability.ASYNC: Terms(
+                    text="AOF everysec: answered when written, fsync each second"
+                ),
+                Durability.SYNC: Terms(text="AOF always: answered after fsync"),
+            },
+        ),
     ),
-    "RabbitMQ": Transport(
-        "RabbitMQ",
-        "pyamqp://guest:guest@{host}:{port}//",
-        {
-            Durability.ASYNC: Terms(
-                text="persistent, not answered: Celery's default", is_weaker=True
-            ),
-            Durability.SYNC: Terms(text="persistent, `confirm_publish`: answered after fsync"),
-        },
+    "RabbitMQ": (
+        Transport(
+            "RabbitMQ",
+            "pyamqp://guest:guest@{host}:{port}//",
+            {
+                Durability.ASYNC: Terms(
+                    text="persistent, not answered: Celery's default", is_weaker=True
+                ),
+                Durability.SYNC: Terms(text="persistent, `confirm_publish`: answered after fsync"),
+            },
+            {Durability.SYNC: {"confirm_publish": True}},
+        ),
     ),
 }
 """By the name of the side that runs the server. Celery has no transport for NATS."""
@@ -64,12 +85,13 @@ def measure(settings: Settings) -> Iterator[Reading]:
     for _ in range(settings.repetitions):
         for durability in Durability:
             for side in settings.sides:
-                if side.name in _TRANSPORTS:
-                    yield from _session(settings, side, durability)
+                for transport in _TRANSPORTS.get(side.name, ()):
+                    yield from _session(settings, side, transport, durability)
 
 
-def _session(settings: Settings, side: Side, durability: Durability) -> Iterator[Reading]:
-    transport = _TRANSPORTS[side.name]
+def _session(
+    settings: Settings, side: Side, transport: Transport, durability: Durability
+) -> Iterator[Reading]:
     count = int(settings.seconds * _TASKS_PER_S)
     full, more = range(count), range(count, 2 * count)
 
@@ -84,14 +106,14 @@ def _session(settings: Settings, side: Side, durability: Durability) -> Iterator
             fault=fault,
         )
 
-    directory = settings.directory / f"celery-{transport.name}"
+    directory = settings.directory / f"celery-{side.name}"
     directory.mkdir(exist_ok=True)
     verb = "enqueue"
     try:
         with serving(settings, side, durability):
             broker = Broker(
                 url=transport.url.format(host=HOST, port=_port(side)),
-                is_confirmed=durability is Durability.SYNC and transport.name == "RabbitMQ",
+                options=transport.options.get(durability, {}),
                 effects=directory / "effects",
             )
             broker.effects.unlink(missing_ok=True)

@@ -53,7 +53,7 @@ class Client:
         """Return when the broker serves; raise MqError after one try."""
         self.pool.call(self.calls.ready(), timeout_s)
 
-    def put(
+    def message(
         self,
         topic: str,
         queue: int,
@@ -62,9 +62,8 @@ class Client:
         tag: str | None = None,
         key: str | None = None,
         ack: AckMode | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
-        """Store a message and wait for the broker's answer; raise MqError."""
+    ) -> Call[object]:
+        """Return the call that stores a message; it may be repeated."""
         wall_ms = self.clock.wall_ms()
         shared = pack_properties(tag=tag, keys=() if key is None else (key,))
         record = pack_record(
@@ -76,7 +75,19 @@ class Client:
             self._born_host,
         )
         call = self.calls.send_batch(topic, queue, [record], ack)
-        self.run(dataclasses.replace(call, is_repeatable=True), timeout_s=timeout_s)
+        return dataclasses.replace(call, is_repeatable=True)
+
+    def put(
+        self,
+        topic: str,
+        queue: int,
+        body: bytes,
+        *,
+        ack: AckMode | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Store a message and wait for the broker's answer; raise MqError."""
+        self.run(self.message(topic, queue, body, ack=ack), timeout_s=timeout_s)
 
     def pull(self, topic: str, queue_offset: int, *, messages_max: int) -> Pulled:
         """Read queue 0 of a topic from an offset, without waiting; raise MqError."""

@@ -5,12 +5,14 @@ Knows topics and priorities; not who consumes. A higher number is more urgent, a
 
 from bisect import bisect_right
 
+from mqclient.celery.ahead import Ahead
 from mqclient.celery.client import Client
 from mqclient.celery.messages import Packed
 from mqclient.celery.names import Names
 from mqclient.consuming.handles import runs_of
 from mqclient.errors import UnknownQueue, UnknownTopic
 from mqclient.limits import HANDLES_MAX
+from mqclient.protocol.calls import Call
 from mqclient.wire.records import Message
 
 _PURGE_MESSAGES_MAX = 4_096
@@ -30,6 +32,7 @@ class Lanes:
         self._steps = client.options.priority_steps
         # Lanes seen to exist, with the life they were declared with.
         self._known: dict[str, int | None] = {}
+        self._ahead = Ahead(client, self._put)
 
     def topic(self, lane: str) -> str:
         """Return the topic of a lane."""
@@ -69,20 +72,29 @@ class Lanes:
     def put(
         self, lane: str, message: Packed, priority: object, *, timeout_s: float | None = None
     ) -> None:
-        """Store a message in a lane, which is created when it does not exist."""
-        topic, queue = self.topic(lane), self.queue_of(priority)
-        for is_first in (True, False):
-            try:
-                self._client.put(
-                    topic, queue, message.body, tag=message.tag, key=message.key,
-                    ack=self._client.options.ack, timeout_s=timeout_s,
-                )  # fmt: skip
-            except (UnknownTopic, UnknownQueue):
-                if not is_first:
-                    raise
-                self._create(lane)
-            else:
-                return
+        """Store a message in a lane, which is created when it does not exist.
+
+        With `publish_ahead` it is on its way at the return, and an error may be that of the
+        message before it.
+        """
+        call = self._client.message(
+            self.topic(lane),
+            self.queue_of(priority),
+            message.body,
+            tag=message.tag,
+            key=message.key,
+            ack=self._client.options.ack,
+        )
+        if self._client.options.publish_ahead and timeout_s is None:
+            self._ahead.put(lane, call)
+        else:
+            # Nothing overtakes what was published before.
+            self._ahead.settle()
+            self._put(lane, call, timeout_s=timeout_s)
+
+    def end(self) -> None:
+        """Wait until what was published ahead is stored; no more is published."""
+        self._ahead.end()
 
     def queue_of(self, priority: object) -> int:
         """Return the queue of a priority; what is no number counts as the lowest."""
@@ -141,6 +153,17 @@ class Lanes:
         except UnknownTopic:
             return 0
         return count
+
+    def _put(self, lane: str, call: Call[object], *, timeout_s: float | None = None) -> None:
+        for is_first in (True, False):
+            try:
+                self._client.run(call, timeout_s=timeout_s)
+            except (UnknownTopic, UnknownQueue):
+                if not is_first:
+                    raise
+                self._create(lane)
+            else:
+                return
 
     def _create(self, lane: str) -> None:
         self._client.run(

@@ -192,6 +192,7 @@ class Link:
         for channel in list(self.channels):
             channel.close()
         self.broadcasts.close()
+        self.lanes.end()
         if self.settler.flush(_FLUSH_S):
             self._delete_exclusive_lanes()
             self.requests.pool.abort()
