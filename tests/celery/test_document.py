@@ -72,6 +72,6 @@ def test_every_option_has_a_row_with_its_default(option: Field[Any]) -> None:
     (row,) = [line for line in _DOCUMENT.splitlines() if line.startswith(f"| `{option.name}` |")]
     told = row.split("|")[2].strip().strip("`")
 
-    number = option.default if isinstance(option.default, (int, float)) else None
-    shown = str(option.default) if number is None else f"{number:g}"
+    is_number = isinstance(option.default, (int, float)) and not isinstance(option.default, bool)
+    shown = f"{option.default:g}" if is_number else str(option.default)
     assert told == ("the store's" if option.default is None else shown)
