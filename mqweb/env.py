@@ -41,6 +41,11 @@ VARIABLES = (
     Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
     Variable(name="MQWEB_SEGMENT_BYTES", default=str(limits.GIB), meaning="size of log segments"),
     Variable(name="MQWEB_READ_THREADS", default="4", meaning="workers for reads from the disk"),
+    Variable(
+        name="MQWEB_MEMBER_TIMEOUT_MS", default="30000", meaning="silence that ends a membership"
+    ),
+    Variable(name="MQWEB_QUEUE_LOCK_MS", default="60000", meaning="life of a lock not renewed"),
+    Variable(name="MQWEB_BROKER_NAME", default="mqweb", meaning="name, or room@name, of queues"),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -57,6 +62,11 @@ _SEGMENT_BYTES_MAX = 2 * limits.GIB - 4096
 _FLUSH_INTERVAL_MS_MAX = 60_000
 _READ_THREADS_MAX = 64
 _WORKER_PROCESSES_MAX = 256
+# A member asks three times in its time-out, and a request takes a while.
+_MEMBER_TIMEOUT_MS_MIN = 1_000
+_MEMBER_TIMEOUT_MS_MAX = 600_000
+_QUEUE_LOCK_MS_MIN = 1_000
+_QUEUE_LOCK_MS_MAX = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +85,9 @@ class Environment:
     flush_interval_ms: int
     segment_bytes: int
     read_threads: int
+    member_timeout_ms: int
+    queue_lock_ms: int
+    broker_name: str
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -109,6 +122,13 @@ def read(environ: Mapping[str, str]) -> Environment:
             values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
         ),
         read_threads=_integer(values, "MQWEB_READ_THREADS", 1, _READ_THREADS_MAX),
+        member_timeout_ms=_integer(
+            values, "MQWEB_MEMBER_TIMEOUT_MS", _MEMBER_TIMEOUT_MS_MIN, _MEMBER_TIMEOUT_MS_MAX
+        ),
+        queue_lock_ms=_integer(
+            values, "MQWEB_QUEUE_LOCK_MS", _QUEUE_LOCK_MS_MIN, _QUEUE_LOCK_MS_MAX
+        ),
+        broker_name=_broker_name(values["MQWEB_BROKER_NAME"]),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),
@@ -145,6 +165,15 @@ def _auth(value: str, host: str) -> str:
 def _host(value: str) -> str:
     if not re.fullmatch(r"[0-9A-Za-z.:-]{1,253}", value):
         raise Refused(f"MQWEB_HOST={value!r}: must be an address or a host name")
+    return value
+
+
+def _broker_name(value: str) -> str:
+    if not re.fullmatch(r"([\w.-]{1,63}@)?[\w.-]{1,63}", value, re.ASCII):
+        raise Refused(
+            f"MQWEB_BROKER_NAME={value!r}: must be a name or room@name "
+            "of letters, digits, dots, _ and -"
+        )
     return value
 
 

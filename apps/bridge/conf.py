@@ -17,6 +17,9 @@ def engine_config() -> EngineConfig:
         ack=AckMode(environment.ack),
         flush_interval_ms=environment.flush_interval_ms,
         read_threads=environment.read_threads,
+        member_timeout_ms=environment.member_timeout_ms,
+        queue_lock_ms=environment.queue_lock_ms,
+        broker_name=environment.broker_name,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.
         store_host=environment.host if environment.host[:1].isdigit() else "127.0.0.1",
         store_port=environment.port,

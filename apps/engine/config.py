@@ -24,6 +24,15 @@ class EngineConfig:
     read_threads: int = 4
     """Threads that wait for the disk when a read is not in the page cache."""
     parked_max: int = 10_000
+    member_timeout_ms: int = 30_000
+    """A member that is silent for longer is none any more; it is told to ask three times as often.
+    """
+    disconnect_grace_ms: int = 5_000
+    """How long a member stays whose connection broke while it waited."""
+    queue_lock_ms: int = 60_000
+    """How long a queue's lock is valid after its last renewal; RocketMQ's 60 s."""
+    broker_name: str = "mqweb"
+    """The broker of every queue, as strategies know it; a room goes in front: `room@name`."""
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
     store_host: str = "127.0.0.1"
@@ -37,3 +46,5 @@ class EngineConfig:
             raise ValueError("body_bytes_max must not exceed batch_bytes_max")
         if self.flush_interval_ms < 1 or self.checkpoint_interval_ms < 1:
             raise ValueError("intervals must be at least 1 ms")
+        if self.member_timeout_ms < 3 or self.queue_lock_ms < 1 or self.disconnect_grace_ms < 0:
+            raise ValueError("members and locks need a time to live")

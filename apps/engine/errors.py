@@ -4,6 +4,7 @@ EngineError
 ├── Refused                 the request cannot be carried out as asked; do not repeat it
 │   ├── InvalidName
 │   ├── InvalidArgument
+│   ├── InvalidFilter
 │   ├── UnknownTopic
 │   ├── UnknownQueue
 │   ├── NotPermitted
@@ -14,6 +15,8 @@ EngineError
 │   ├── OffsetOutOfRange
 │   ├── InvalidHandle
 │   ├── HandleExpired
+│   ├── LockLost
+│   ├── StaleGeneration
 │   └── Unsupported
 ├── Busy                    right now; the same request may succeed later
 │   ├── StoreFull
@@ -58,6 +61,12 @@ class InvalidArgument(Refused):
     code = "invalid_argument"
 
 
+class InvalidFilter(Refused):
+    """A subscription's filter is not one; the detail says at which character."""
+
+    code = "invalid_filter"
+
+
 class UnknownTopic(Refused):
     """The catalog snapshot has no such topic."""
 
@@ -71,7 +80,7 @@ class UnknownQueue(Refused):
 
 
 class NotPermitted(Refused):
-    """The topic's permissions forbid the operation."""
+    """The topic's permissions forbid the operation, or the group is disabled."""
 
     code = "not_permitted"
 
@@ -116,6 +125,18 @@ class HandleExpired(Refused):
     """A receipt handle's time is over; the message belongs to the next receiver."""
 
     code = "handle_expired"
+
+
+class LockLost(Refused):
+    """The queue's lock is not the caller's, or not any more."""
+
+    code = "lock_lost"
+
+
+class StaleGeneration(Refused):
+    """The queue is not assigned to the caller, or not any more."""
+
+    code = "stale_generation"
 
 
 class Unsupported(Refused):

@@ -32,9 +32,37 @@ FETCH_BYTES_MAX = 16 * MIB
 # once. Listing all of them takes a tenth of a second.
 SESSIONS_MAX = 20_000
 
+# A filter is compiled once and kept, and matched with every message it is asked about. A level of
+# nesting takes up to 12 of the 1,000 calls Python nests.
+FILTER_CHARACTERS_MAX = 4096
+FILTER_NESTING_MAX = 32
+FILTER_TERMS_MAX = 1024
+
+# Clients that are members of groups: each has a heartbeat parked most of the time, and as many
+# pulls as queues.
+MEMBERS_MAX = 20_000
+# More members than a topic can have queues would all be idle.
+GROUP_MEMBERS_MAX = QUEUE_COUNT_MAX
+# What members want is written down with every new assignment: of one, and of all of a group.
+SUBSCRIPTIONS_MAX = 256
+MEMBER_CHARACTERS_MAX = 64 * KIB
+GROUP_CHARACTERS_MAX = 2 * MIB
+BLOCKED_HEADS_MAX = QUEUE_COUNT_MAX
+SITE_CHARACTERS_MAX = 127
+
+# Queues that one request may lock or begin in: each is an event of its own, so this many hold the
+# loop for a tenth of a second or two.
+PLACES_MAX = 2_048
+# Locks in the table, one entry each in memory and in the checkpoint: ten groups of 10,000 queues.
+LOCKS_MAX = 100_000
+# Readers that are remembered, one for each queue that a group pulls; above it the longest silent
+# is forgotten.
+READERS_MAX = 100_000
+
 WAIT_MS_MAX = 30_000
 INVISIBLE_MS_MIN = 10
 # RocketMQ's proxy allows up to 12 hours.
 INVISIBLE_MS_MAX = 12 * 3600 * 1000
 
+assert MEMBER_CHARACTERS_MAX < GROUP_CHARACTERS_MAX < BATCH_BYTES_MAX // 4
 assert BODY_BYTES_MAX + PROPERTIES_BYTES_MAX + KIB < BATCH_BYTES_MAX

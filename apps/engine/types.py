@@ -32,6 +32,39 @@ class TopicType(StrEnum):
     MIXED = "MIXED"
 
 
+class FilterType(StrEnum):
+    """How the text of a filter is read."""
+
+    TAG = "TAG"
+    SQL92 = "SQL92"
+
+
+class MessageModel(StrEnum):
+    """Whether the members of a group share its messages, or each gets all of them."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class Strategy(StrEnum):
+    """How queues are shared out among the members of a group; RocketMQ's names."""
+
+    AVG = "AVG"
+    AVG_BY_CIRCLE = "AVG_BY_CIRCLE"
+    CONFIG = "CONFIG"
+    MACHINE_ROOM = "MACHINE_ROOM"
+    MACHINE_ROOM_NEARBY = "MACHINE_ROOM_NEARBY"
+    CONSISTENT_HASH = "CONSISTENT_HASH"
+
+
+class ConsumeFrom(StrEnum):
+    """Where a group begins in a queue it has no progress in."""
+
+    FIRST = "first"
+    LAST = "last"
+    TIMESTAMP = "timestamp"
+
+
 class PullStatus(StrEnum):
     """The four answers of a pull, as RocketMQ names them."""
 
@@ -57,14 +90,49 @@ class TopicSpec:
     queue_count: int
     type: TopicType = TopicType.MIXED
     perm: int = PERM_READ | PERM_WRITE
+    write_queue_count: int | None = None
+    """Queues from this number on take no messages any more, or not yet; None is none of them."""
+
+    @property
+    def writable_count(self) -> int:
+        """Return how many queues take messages, counted from queue 0 on."""
+        if self.write_queue_count is None:
+            return self.queue_count
+        return min(self.write_queue_count, self.queue_count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """What was decided about a group. A group nobody decided about has these defaults.
+
+    `ordered` demands the queue's lock of whoever pulls or commits for the group. `strategy` None
+    follows the members. `fixed` is CONFIG's list: queue numbers by topic by client id; `rooms` are
+    those whose queues MACHINE_ROOM shares out; `inner` is what MACHINE_ROOM_NEARBY does in a room.
+    `consume_from_ms` goes with TIMESTAMP, wall time. `retry_max` None is without limit where
+    ordered, and 16 elsewhere. `access_lock_ms` None lets a new owner of a queue read at once;
+    otherwise it waits until the old one has settled what it was delivered, up to this long.
+    """
+
+    name: str
+    enabled: bool = True
+    ordered: bool = False
+    strategy: Strategy | None = None
+    fixed: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    rooms: tuple[str, ...] = ()
+    inner: Strategy = Strategy.AVG
+    consume_from: ConsumeFrom = ConsumeFrom.FIRST
+    consume_from_ms: int | None = None
+    retry_max: int | None = None
+    access_lock_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogSnapshot:
-    """All topics at one moment. `version` only grows; an older one is ignored."""
+    """All topics and groups at one moment. `version` only grows; an older one is ignored."""
 
     version: int = 0
     topics: Mapping[str, TopicSpec] = field(default_factory=dict)
+    groups: Mapping[str, GroupSpec] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,7 +183,12 @@ class MessageBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullRequest:
-    """Read a queue from an offset; wait up to `wait_ms` when there is nothing new."""
+    """Read a queue from an offset; wait up to `wait_ms` when there is nothing new.
+
+    With a `group` the reader is its member `client_id`: a group that is ordered, or an `epoch`
+    that is given, demands the queue's lock; a `generation` that is given demands that the queue is
+    assigned to the client.
+    """
 
     topic: str
     queue: int
@@ -124,6 +197,11 @@ class PullRequest:
     bytes_max: int = 4 * 1024 * 1024
     wait_ms: int = 0
     filter: str = "*"
+    filter_type: FilterType = FilterType.TAG
+    group: str = ""
+    client_id: str = ""
+    epoch: int | None = None
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +230,7 @@ class ReceiveRequest:
     wait_ms: int = 0
     invisible_ms: int = 60_000
     filter: str = "*"
+    filter_type: FilterType = FilterType.TAG
     client_id: str = ""
     ordered: bool = False
     high_queue_first: bool = False
@@ -173,10 +252,15 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiveResult:
-    """Leases handed out, empty when nothing came; and queues held back by an ordered lease."""
+    """Leases handed out, empty when nothing came; and queues held back by an ordered lease.
+
+    `has_more` says that the filter passed over as much as one receive may look at: there may be
+    messages for it further on, and the next receive looks there.
+    """
 
     leases: tuple[Lease, ...]
     blocked: tuple[tuple[str, int], ...] = ()
+    has_more: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,11 +273,15 @@ class SettleResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommit:
-    """Every message of the queue below `queue_offset` is done for the group."""
+    """Every message of the queue below `queue_offset` is done for the group.
+
+    An `epoch` that is given must be that of the queue's lock.
+    """
 
     topic: str
     queue: int
     queue_offset: int
+    epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,3 +359,5 @@ class EngineStatus:
     syncs: int
     free_bytes: int
     recovery: RecoveryReport
+    rebalances: int = 0
+    """Assignments that were made since the engine was opened."""

@@ -1,10 +1,11 @@
 """Variables and flags: what is read, what is refused, and that a refusal tells no secret."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from apps.bridge import flags, secretfiles
+from apps.bridge import conf, flags, secretfiles
 from mqweb import env
 
 
@@ -16,6 +17,25 @@ def test_without_variables_everything_has_its_default() -> None:
     assert found.segment_bytes == 1024**3
     assert found.flush_interval_ms == 500
     assert found.database_url is None
+    assert (found.member_timeout_ms, found.queue_lock_ms) == (30_000, 60_000)
+    assert found.broker_name == "mqweb"
+
+
+def test_the_times_of_groups_reach_the_engine(
+    settings: Any,  # pytest-django gives its fixture no type.
+) -> None:
+    settings.MQWEB = env.read(
+        {
+            "MQWEB_MEMBER_TIMEOUT_MS": "9000",
+            "MQWEB_QUEUE_LOCK_MS": "45000",
+            "MQWEB_BROKER_NAME": "north@mqweb",
+        }
+    )
+
+    config = conf.engine_config()
+
+    assert (config.member_timeout_ms, config.queue_lock_ms) == (9_000, 45_000)
+    assert config.broker_name == "north@mqweb"
 
 
 def test_an_empty_variable_counts_as_unset() -> None:
@@ -50,6 +70,8 @@ def test_token_authentication_is_refused_and_not_pretended() -> None:
         ("MQWEB_SEGMENT_BYTES", str(1024**4)), ("MQWEB_SECRET_KEY", "short"),
         ("MQWEB_ALLOWED_HOSTS", "*"), ("MQWEB_ALLOWED_HOSTS", "a,.example.com"),
         ("MQWEB_FAILPOINTS", "log.nowhere=kill(1)"), ("MQWEB_LOG_LEVEL", "LOUD"),
+        ("MQWEB_MEMBER_TIMEOUT_MS", "999"), ("MQWEB_QUEUE_LOCK_MS", "3600001"),
+        ("MQWEB_BROKER_NAME", "a@b@c"), ("MQWEB_BROKER_NAME", "@b"), ("MQWEB_BROKER_NAME", "a b"),
         ("DATABASE_URL", "mysql://u:hunter2@h/d"), ("REDIS_URL", "http://h"),
     ],
 )  # fmt: skip

@@ -1,13 +1,14 @@
-"""The topics the broker obeys: one immutable snapshot, swapped whole and kept on disk.
+"""The topics and groups the broker obeys: one immutable snapshot, swapped whole and kept on disk.
 
-Knows topics and the snapshot's file; not the database the snapshot comes from.
+Knows the snapshot and where its file is; not the database it comes from.
 """
 
+from apps.engine.broker import catalogfile
 from apps.engine.errors import NotPermitted, StoreDamaged, UnknownQueue, UnknownTopic
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
-from apps.engine.types import PERM_READ, PERM_WRITE, CatalogSnapshot, TopicSpec, TopicType
+from apps.engine.types import PERM_READ, PERM_WRITE, CatalogSnapshot, GroupSpec, TopicSpec
 
 FILE = "config/catalog"
 
@@ -28,10 +29,7 @@ class Catalog:
         """
         if snapshot.version <= self.snapshot.version:
             return False
-        content = {
-            "version": snapshot.version,
-            "topics": [[t.name, t.queue_count, t.type, t.perm] for t in snapshot.topics.values()],
-        }
+        content = catalogfile.dump(snapshot)
         atomic.replace(self._disk, FILE, content, failpoints=self._failpoints)
         self.snapshot = snapshot
         return True
@@ -43,6 +41,17 @@ class Catalog:
             raise UnknownTopic(f"there is no topic {name!r}")
         return spec
 
+    def group(self, name: str) -> GroupSpec:
+        """Return what was decided about a group; the defaults where nothing was."""
+        return self.snapshot.groups.get(name) or GroupSpec(name=name)
+
+    def usable_group(self, name: str) -> GroupSpec:
+        """Return a group that may read; raise NotPermitted for one that is disabled."""
+        spec = self.group(name)
+        if not spec.enabled:
+            raise NotPermitted(f"group {name!r} is disabled")
+        return spec
+
     def writable(self, name: str, queue: int) -> TopicSpec:
         """Return a topic that takes messages into `queue`.
 
@@ -51,7 +60,10 @@ class Catalog:
         spec = self.topic(name)
         if not spec.perm & PERM_WRITE:
             raise NotPermitted(f"topic {name!r} takes no messages")
-        return self._with_queue(spec, queue)
+        count = spec.queue_count
+        if spec.write_queue_count is not None:
+            count = min(count, spec.write_queue_count)
+        return _with_queue(spec, queue, count)
 
     def readable(self, name: str, queue: int = 0) -> TopicSpec:
         """Return a topic whose `queue` may be read.
@@ -61,24 +73,19 @@ class Catalog:
         spec = self.topic(name)
         if not spec.perm & PERM_READ:
             raise NotPermitted(f"topic {name!r} may not be read")
-        return self._with_queue(spec, queue)
-
-    def _with_queue(self, spec: TopicSpec, queue: int) -> TopicSpec:
-        if not 0 <= queue < spec.queue_count:
-            raise UnknownQueue(
-                f"topic {spec.name!r} has queues 0 to {spec.queue_count - 1}, not {queue}"
-            )
-        return spec
+        return _with_queue(spec, queue, spec.queue_count)
 
     def _load(self) -> CatalogSnapshot:
         content = atomic.load(self._disk, FILE)
         if content is None:
             return CatalogSnapshot()
         try:
-            topics = {
-                name: TopicSpec(name=name, queue_count=count, type=TopicType(kind), perm=perm)
-                for name, count, kind, perm in content["topics"]
-            }
-            return CatalogSnapshot(version=content["version"], topics=topics)
+            return catalogfile.load(content)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreDamaged(f"{FILE} holds something else than a catalog") from error
+
+
+def _with_queue(spec: TopicSpec, queue: int, count: int) -> TopicSpec:
+    if not 0 <= queue < count:
+        raise UnknownQueue(f"topic {spec.name!r} has {count} queues for this, none is {queue}")
+    return spec

@@ -1,7 +1,8 @@
-"""What happened to messages of a group, as records of the log. Knows the bytes of docs/FORMAT.md 5.
+"""What happened to a group: its messages, its assignment, its locks, as records of the log.
 
-Every change of consumer state is one of these values, appended before it is applied; a restart
-applies the same values again and arrives at the same state.
+Knows the bytes of docs/FORMAT.md 5; not what the events do. Every change of consumer state is one
+of these values, appended before it is applied; a restart applies the same values again and arrives
+at the same state.
 """
 
 import struct
@@ -11,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.errors import StoreDamaged
+from apps.engine.grouptypes import LockChange
 
 # Ascending, disjoint runs of queue offsets, ends included: int64[n, 2].
 Runs = NDArray[np.int64]
 
 # The source of messages that were never handed out before.
 FRESH = -1
+_U8 = struct.Struct(">B")
 _U16 = struct.Struct(">H")
 _U32 = struct.Struct(">I")
 _I64 = struct.Struct(">q")
@@ -88,7 +91,45 @@ class Trim:
     min_offset: int
 
 
-Event = Deliver | Settle | Return | Extend | Commit | Trim
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """The queues of a group are shared out anew. `content` is a JSON text: who got what."""
+
+    group: str
+    generation: int
+    reason: str
+    strategy: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockGranted:
+    """A queue's lock is `owner`'s from here on, whoever had it. `epoch` is its fence."""
+
+    group: str
+    topic: str
+    queue: int
+    owner: str
+    epoch: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockReleased:
+    """The lock that was granted with `epoch` is nobody's. `change` is RELEASED or FORCED."""
+
+    group: str
+    topic: str
+    queue: int
+    epoch: int
+    change: LockChange = LockChange.RELEASED
+    reason: str = ""
+
+
+Event = Deliver | Settle | Return | Extend | Commit | Trim | Assigned | LockGranted | LockReleased
+
+# How a lock was given up, by the number that is written for it.
+_RELEASES = (LockChange.RELEASED, LockChange.FORCED)
 
 
 @dataclass(slots=True)
@@ -101,8 +142,8 @@ class _Reader:
         self.at += form.size
         return int(value)
 
-    def text(self) -> str:
-        length = self.number(_U16)
+    def text(self, length_form: struct.Struct = _U16) -> str:
+        length = self.number(length_form)
         self.at += length
         if self.at > len(self.data):
             raise ValueError("the text is cut off")
@@ -115,9 +156,13 @@ class _Reader:
         return found.astype(np.int64).reshape(count, 2)
 
 
-def _text(value: str) -> bytes:
+def _text(value: str, length_form: struct.Struct = _U16) -> bytes:
     data = value.encode()
-    return _U16.pack(len(data)) + data
+    return length_form.pack(len(data)) + data
+
+
+def _place(event: Commit | LockGranted | LockReleased) -> bytes:
+    return _text(event.group) + _text(event.topic) + _U32.pack(event.queue)
 
 
 def _runs(runs: Runs) -> bytes:
@@ -147,10 +192,19 @@ def encode_event(event: Event) -> bytes:
             head = struct.pack(">BqIq", 4, event.lease, event.epoch, event.until_ms)
             return head + _runs(event.runs)
         case Commit():
-            place = _text(event.group) + _text(event.topic)
-            return b"\x05" + place + struct.pack(">Iq", event.queue, event.queue_offset)
+            return b"\x05" + _place(event) + _I64.pack(event.queue_offset)
         case Trim():
             return b"\x06" + _text(event.topic) + struct.pack(">Iq", event.queue, event.min_offset)
+        case Assigned():
+            head = _text(event.group) + _I64.pack(event.generation)
+            why = _text(event.reason) + _text(event.strategy)
+            return b"\x07" + head + why + _text(event.content, _U32)
+        case LockGranted():
+            holder = _text(event.owner) + _I64.pack(event.epoch)
+            return b"\x08" + _place(event) + holder + _text(event.reason)
+        case LockReleased():
+            what = struct.pack(">qB", event.epoch, _RELEASES.index(event.change))
+            return b"\x09" + _place(event) + what + _text(event.reason)
 
 
 def decode_event(data: bytes) -> Event:
@@ -204,6 +258,32 @@ def _decode(read: _Reader, kind: int) -> Event:
             )
         case 6:
             return Trim(topic=read.text(), queue=read.number(_U32), min_offset=read.number(_I64))
+        case 7:
+            return Assigned(
+                group=read.text(),
+                generation=read.number(_I64),
+                reason=read.text(),
+                strategy=read.text(),
+                content=read.text(_U32),
+            )
+        case 8:
+            return LockGranted(
+                group=read.text(),
+                topic=read.text(),
+                queue=read.number(_U32),
+                owner=read.text(),
+                epoch=read.number(_I64),
+                reason=read.text(),
+            )
+        case 9:
+            return LockReleased(
+                group=read.text(),
+                topic=read.text(),
+                queue=read.number(_U32),
+                epoch=read.number(_I64),
+                change=_RELEASES[read.number(_U8)],
+                reason=read.text(),
+            )
     raise ValueError(f"kind {kind}")
 
 

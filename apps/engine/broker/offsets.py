@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from apps.engine.broker.accesslock import AccessLocks
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.journal import Commit
 from apps.engine.broker.names import check_group_name
@@ -16,19 +17,29 @@ class Offsets:
     """Commit and read progress."""
 
     def __init__(
-        self, state: ConsumerState, recorder: Recorder, queues: QueueSet, catalog: Catalog
+        self,
+        state: ConsumerState,
+        recorder: Recorder,
+        queues: QueueSet,
+        catalog: Catalog,
+        *,
+        access: AccessLocks,
     ) -> None:
-        """Bind to a store."""
+        """Bind to a store; `access` is told when an operator sets progress."""
+        self._access = access
         self._state = state
         self._recorder = recorder
         self._queues = queues
         self._catalog = catalog
 
-    def commit(self, group: str, commits: Sequence[OffsetCommit]) -> None:
-        """Set progress, forwards or back; all commits are checked before the first is recorded.
+    def commit(self, group: str, commits: Sequence[OffsetCommit], *, client_id: str = "") -> None:
+        """Set progress; all commits are checked before the first is recorded.
 
-        What the group was handed out of these queues is void. Raises InvalidName, InvalidArgument,
-        UnknownTopic, UnknownQueue, NotPermitted or OffsetOutOfRange.
+        A member, that is with a client id, only moves progress forwards: what it commits late,
+        twice or out of order changes nothing, so that no message settled once comes again. Only
+        an operator, without one, moves it back. What the group was handed out of a queue whose
+        progress is set is void. Raises InvalidName, InvalidArgument, UnknownTopic, UnknownQueue,
+        NotPermitted or OffsetOutOfRange.
         """
         check_group_name(group)
         if not commits:
@@ -42,6 +53,9 @@ class Offsets:
                     f"{queue.visible}, not {commit.queue_offset}"
                 )
         for commit in commits:
+            progress = self._state.progress.get((group, commit.topic, commit.queue))
+            if client_id and progress is not None and commit.queue_offset <= progress.floor:
+                continue
             self._recorder.record(
                 Commit(
                     group=group,
@@ -50,6 +64,8 @@ class Offsets:
                     queue_offset=commit.queue_offset,
                 )
             )
+            if not client_id:
+                self._access.rewind(group, commit.topic, commit.queue, commit.queue_offset)
 
     def progress(self, group: str | None) -> list[GroupProgress]:
         """Return progress of one group or all, by group, topic and queue.

@@ -7,19 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from apps.engine.broker.catalog import Catalog
-from apps.engine.broker.fetch import Selection, check_amounts, load, pick, select
+from apps.engine.broker.fetch import check_amounts
 from apps.engine.broker.handles import Handles
 from apps.engine.broker.inflight import LeaseEntry
 from apps.engine.broker.journal import FRESH, Deliver, runs_of
 from apps.engine.broker.names import check_client_id, check_group_name
 from apps.engine.broker.progress import QueueProgress
+from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
+from apps.engine.broker.selection import Looks, Selection, choose, load, pick
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
-from apps.engine.codec.tags import filter_hashes
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import InvalidArgument
+from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
@@ -39,6 +41,7 @@ class Pop:
         state: ConsumerState,
         recorder: Recorder,
         handles: Handles,
+        locks: QueueLocks,
         clock: Clock,
     ) -> None:
         """Bind to a store."""
@@ -48,14 +51,16 @@ class Pop:
         self._state = state
         self._recorder = recorder
         self._handles = handles
+        self._locks = locks
         self._clock = clock
         self._turn = 0
         self.message_count = 0
 
     def check(self, request: ReceiveRequest) -> None:
-        """Raise InvalidName, InvalidArgument, UnknownTopic or NotPermitted for a bad request."""
+        """Raise InvalidName, InvalidArgument, InvalidFilter, UnknownTopic or NotPermitted."""
         check_group_name(request.group)
         check_client_id(request.client_id)
+        self._catalog.usable_group(request.group)
         check_amounts(request.messages_max, request.bytes_max, request.wait_ms)
         if not INVISIBLE_MS_MIN <= request.invisible_ms <= INVISIBLE_MS_MAX:
             raise InvalidArgument(
@@ -64,20 +69,30 @@ class Pop:
             )
         if not request.topics:
             raise InvalidArgument("a receive names at least one topic")
+        compile_filter(request.filter, request.filter_type)
         for topic in request.topics:
             self._catalog.readable(topic)
 
     def receive(self, request: ReceiveRequest, *, wait: bool) -> ReceiveResult:
         """Hand out what is there now, from as many queues as it takes.
 
+        A queue whose lock another client has is answered as blocked. What a filter does not take
+        is passed over, and settled for the group; the answer says where there is more to look at
+        than one receive may.
+
         Raises ColdRead, with nothing handed out of that queue, when `wait` is false and the disk
         would have to be waited for; StoreFull when the hand-out cannot be recorded.
         """
-        hashes = filter_hashes(request.filter)
+        wanted = compile_filter(request.filter, request.filter_type)
+        looks = Looks(wanted)
         leases: list[Lease] = []
         blocked = []
         messages_left, bytes_left = request.messages_max, request.bytes_max
         for queue in self._queues_in_turn(request):
+            where = (request.group, queue.topic, queue.queue)
+            if self._locks.is_anothers(*where, request.client_id):
+                blocked.append((queue.topic, queue.queue))
+                continue
             progress = self._state.peek(
                 request.group, queue.topic, queue.queue, start=queue.min_offset
             )
@@ -90,7 +105,8 @@ class Pop:
                     progress,
                     queue,
                     request,
-                    hashes=hashes,
+                    wanted=wanted,
+                    looks=looks,
                     messages_max=messages_left,
                     bytes_max=bytes_left,
                     wait=wait or bool(leases),
@@ -107,7 +123,7 @@ class Pop:
                 if request.ordered:
                     break
         self.message_count += sum(len(lease.block) for lease in leases)
-        return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked))
+        return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked), has_more=looks.is_over)
 
     def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
         # Each receive begins one queue further on, so that none starves behind a busy one.
@@ -137,7 +153,8 @@ class Pop:
         queue: ConsumeQueue,
         request: ReceiveRequest,
         *,
-        hashes: list[int] | None,
+        wanted: Filter,
+        looks: Looks,
         messages_max: int,
         bytes_max: int,
         wait: bool,
@@ -147,15 +164,17 @@ class Pop:
             near = source.offsets[source.offsets < source.offsets[0] + FETCH_MESSAGES_MAX]
             chosen = pick(queue, near[:messages_max], bytes_max=bytes_max, wait=wait)
             return self._hand_out(progress, queue, request, chosen, source=source, wait=wait)
-        while progress.cursor < queue.visible:
-            chosen = select(
+        while progress.cursor < queue.visible and not looks.is_over:
+            chosen = choose(
+                self._log,
                 queue,
                 progress.cursor,
+                wanted=wanted,
                 messages_max=messages_max,
                 bytes_max=bytes_max,
-                hashes=hashes,
                 wait=wait,
             )
+            looks.take(chosen.next_offset - progress.cursor)
             lease = self._hand_out(progress, queue, request, chosen, source=None, wait=wait)
             if lease is not None:
                 return lease

@@ -3,7 +3,7 @@
 Knows topics, queues and the log; not who waits for the result, nor for the disk.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,14 @@ _NO_TAGS = np.zeros(1, dtype=np.int64)
 
 
 class CheckedBatch:
-    """A batch that may be written: its records are proved and its tags known."""
+    """A batch that may be written: its records are proved and its tags known.
 
-    __slots__ = ("payload", "queue", "sizes", "tag_hashes", "topic")
+    `appended` is set when it was.
+    """
+
+    __slots__ = ("appended", "payload", "queue", "sizes", "tag_hashes", "topic")
+
+    appended: Appended
 
     def __init__(self, batch: RecordBatch, tag_hashes: NDArray[np.int64]) -> None:
         """Keep what the write needs."""
@@ -41,7 +46,7 @@ class _Share:
 
     __slots__ = ("batches", "hashes", "queue", "run")
 
-    def __init__(self, queue: ConsumeQueue, batches: list[CheckedBatch]) -> None:
+    def __init__(self, queue: ConsumeQueue, batches: Sequence[CheckedBatch]) -> None:
         """Join the batches: many small sends then cost array operations once, not once each."""
         self.queue = queue
         self.batches = batches
@@ -62,12 +67,12 @@ class _Share:
         self.queue.append(queue_entries(run.starts, run.sizes, self.hashes, log_offset=log_offset))
         queues.added(self.queue, frame_end=frame_end)
 
-    def places(self, log_offset: int, store_time_ms: int) -> Iterator[Appended]:
-        """Yield where each batch went."""
+    def tell(self, log_offset: int, store_time_ms: int) -> None:
+        """Give each batch its place."""
         queue_offset = self.run.queue_offset
         for batch in self.batches:
             count = len(batch.sizes)
-            yield Appended(
+            batch.appended = Appended(
                 topic=batch.topic,
                 queue=batch.queue,
                 queue_offset=queue_offset,
@@ -101,9 +106,13 @@ class Appender:
         """
         if not batches:
             raise MalformedBatch("there is nothing to store")
-        if sum(len(batch.payload) for batch in batches) > self._config.batch_bytes_max:
+        size_bytes, count = 0, 0
+        for batch in batches:
+            size_bytes += len(batch.payload)
+            count += len(batch.sizes)
+        if size_bytes > self._config.batch_bytes_max:
             raise BatchTooLarge(f"a batch is at most {self._config.batch_bytes_max} bytes")
-        if sum(len(batch.sizes) for batch in batches) > BINARY_BATCH_RECORDS_MAX:
+        if count > BINARY_BATCH_RECORDS_MAX:
             raise BatchTooLarge(f"a batch is at most {BINARY_BATCH_RECORDS_MAX} messages")
         return [self._check(batch) for batch in batches]
 
@@ -129,21 +138,25 @@ class Appender:
         An internal frame may use the room that is kept free for acknowledgements.
         Raises StoreFull, with nothing changed, or WriteFailed.
         """
+        shares = self._shares(batches)
+        frame = self._log.append([share.run for share in shares], is_internal=is_internal)
+        for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
+            share.index(log_offset, frame.end, self._queues)
+            share.tell(log_offset, frame.store_time_ms)
+            if not is_internal:
+                self.byte_count += len(share.run.payload)
+                self.message_count += len(share.run.sizes)
+        return [batch.appended for batch in batches], frame.end
+
+    def _shares(self, batches: Sequence[CheckedBatch]) -> list[_Share]:
+        """Put the batches of each queue together."""
+        if len(batches) == 1:
+            (batch,) = batches
+            return [_Share(self._queues.queue(batch.topic, batch.queue), batches)]
         grouped: dict[tuple[str, int], list[CheckedBatch]] = {}
         for batch in batches:
             grouped.setdefault((batch.topic, batch.queue), []).append(batch)
-        shares = [_Share(self._queues.queue(*key), group) for key, group in grouped.items()]
-        frame = self._log.append([share.run for share in shares], is_internal=is_internal)
-        places: dict[CheckedBatch, Appended] = {}
-        for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
-            share.index(log_offset, frame.end, self._queues)
-            places.update(
-                zip(share.batches, share.places(log_offset, frame.store_time_ms), strict=True)
-            )
-        if not is_internal:
-            self.byte_count += sum(len(batch.payload) for batch in batches)
-            self.message_count += sum(len(batch.sizes) for batch in batches)
-        return [places[batch] for batch in batches], frame.end
+        return [_Share(self._queues.queue(*key), group) for key, group in grouped.items()]
 
 
 def internal_batch(topic: str, record: bytes) -> CheckedBatch:

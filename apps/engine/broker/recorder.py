@@ -1,5 +1,7 @@
 """Write down a change of consumer state, then carry it out. Knows the journal and the state."""
 
+from collections.abc import Callable
+
 from apps.engine.broker.journal import Event, encode_event
 from apps.engine.broker.produce import Appender, internal_batch
 from apps.engine.broker.state import ConsumerState
@@ -22,7 +24,12 @@ class Recorder:
         self._state = state
         self._clock = clock
         self._failpoints = failpoints
+        self._listeners: list[Callable[[Event], None]] = []
         self.log_end = 0
+
+    def on_event(self, listener: Callable[[Event], None]) -> None:
+        """Call back after every event; the callee must not record any itself."""
+        self._listeners.append(listener)
 
     def record(self, event: Event) -> int:
         """Append the event to the log, apply it and return its number in the journal.
@@ -37,4 +44,6 @@ class Recorder:
         (appended,), self.log_end = self._appender.write([batch], is_internal=True)
         self._failpoints.hit("journal.after_append")
         self._state.apply(event, number=appended.queue_offset, at_ms=at_ms)
+        for listener in self._listeners:
+            listener(event)
         return appended.queue_offset

@@ -3,14 +3,16 @@
 Knows the checkpoint's content and the journal's topic.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
-from apps.engine.broker.fetch import load, select
-from apps.engine.broker.journal import decode_event
+from apps.engine.broker.journal import Assigned, Event, decode_event
+from apps.engine.broker.selection import Selection, load, select
 from apps.engine.broker.state import ConsumerState
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.codec.record import decode_record
+from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreDamaged
 from apps.engine.limits import FETCH_BYTES_MAX
@@ -29,10 +31,18 @@ def replay(
     """
     journal = queues.queue(JOURNAL_TOPIC, 0)
     start = journal.min_offset
+
+    def read(number: int) -> tuple[Assigned, int] | None:
+        """Return the assignment that is record `number` of the journal, and its wall time."""
+        if not journal.min_offset <= number < journal.visible:
+            return None
+        ((event, at_ms),) = _events(log, journal, _one(journal, number))
+        return (event, at_ms) if isinstance(event, Assigned) else None
+
     if content is not None:
         try:
             start = int(content["journal_offset"])
-            state.load(content["groups"], content["leases"], content["floors"])
+            state.load(content, read)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreDamaged(f"{CHECKPOINT} holds something else than state") from error
     if not journal.min_offset <= start <= journal.visible:
@@ -45,16 +55,29 @@ def replay(
         chosen = select(
             journal, start, messages_max=_STEP, bytes_max=FETCH_BYTES_MAX, hashes=None, wait=True
         )
-        block = load(log, journal, chosen, wait=True)
-        # One event at a time: each depends on the one before, and there is one a request, not
-        # one a message.
-        for row, at in enumerate(starts_of(block.sizes).tolist()):
-            record = decode_record(block.payload, at)
-            event = decode_event(record.body)
-            state.apply(event, number=start + row, at_ms=record.born_time_ms)
+        for row, (event, at_ms) in enumerate(_events(log, journal, chosen)):
+            state.apply(event, number=start + row, at_ms=at_ms)
             applied += 1
         start = chosen.next_offset
     for (topic, number), floor in state.floors.items():
         queue = queues.queue(topic, number)
         queue.min_offset = max(queue.min_offset, min(floor, queue.end))
     return applied
+
+
+def _one(journal: ConsumeQueue, number: int) -> Selection:
+    return select(
+        journal, number, messages_max=1, bytes_max=FETCH_BYTES_MAX, hashes=None, wait=True
+    )
+
+
+def _events(
+    log: CommitLog, journal: ConsumeQueue, chosen: Selection
+) -> Iterator[tuple[Event, int]]:
+    """Iterate over the events of chosen records, and when each was made."""
+    block = load(log, journal, chosen, wait=True)
+    # One event at a time: each depends on the one before, and there is one a request, not one a
+    # message.
+    for at in starts_of(block.sizes).tolist():
+        record = decode_record(block.payload, at)
+        yield decode_event(record.body), record.born_time_ms

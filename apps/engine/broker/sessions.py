@@ -1,6 +1,6 @@
-"""Clients that have received lately: who, of which topics, and when. Knows no message and no disk.
+"""Clients that were there lately: who, of which topics, and when. Knows no message and no disk.
 
-A restart begins with nobody; a client is known again with its next receive.
+A restart begins with nobody; a client is known again with its next receive or heartbeat.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sys import intern
 
 from apps.engine.clock import Clock
-from apps.engine.types import ClientSeen, ReceiveRequest
+from apps.engine.types import ClientSeen
 
 # A client that reads different topics in different receives has a session for each choice, so
 # that one receive is one look-up and nothing has to be merged before somebody asks.
@@ -35,11 +35,11 @@ class Sessions:
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[_Key, _Session] = OrderedDict()
 
-    def see(self, request: ReceiveRequest) -> None:
+    def see(self, group: str, client_id: str, topics: tuple[str, ...]) -> None:
         """Note that a client asks now; one that gives no client id stays unknown."""
-        if not request.client_id:
+        if not client_id:
             return
-        key = (request.group, request.client_id, request.topics)
+        key = (group, client_id, topics)
         session = self._sessions.get(key)
         if session is None:
             self._begin(key)
@@ -48,9 +48,9 @@ class Sessions:
             self._sessions.move_to_end(key)
 
     @contextmanager
-    def waiting(self, request: ReceiveRequest) -> Iterator[None]:
-        """Count the client of a receive that was seen as seen now, for the time of the block."""
-        key = (request.group, request.client_id, request.topics)
+    def waiting(self, group: str, client_id: str, topics: tuple[str, ...]) -> Iterator[None]:
+        """Count a client that was seen as seen now, for the time of the block."""
+        key = (group, client_id, topics)
         session = self._sessions.get(key)
         if session is None:
             yield
@@ -60,7 +60,7 @@ class Sessions:
             yield
         finally:
             session.parked -= 1
-            self.see(request)
+            self.see(*key)
 
     def clients(self, group: str | None = None) -> list[ClientSeen]:
         """Return the clients of one group or all, by group and client id."""

@@ -1,26 +1,33 @@
-"""Consumer state: every group's progress and leases, changed by applying journal events only.
+"""Consumer state: each group's progress, leases, locks and queues, changed by journal events only.
 
 Knows what an event means; not when to make one, nor how it is kept. Live changes and replay after a
 restart go through the same `apply`, so they cannot disagree.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
+from apps.engine.broker.assigned import AssignmentTable
+from apps.engine.broker.history import History
 from apps.engine.broker.inflight import LeaseEntry, Leases
 from apps.engine.broker.journal import (
     FRESH,
+    Assigned,
     Commit,
     Deliver,
     Event,
     Extend,
+    LockGranted,
+    LockReleased,
     Return,
     Settle,
     Trim,
     offsets_of,
     runs_of,
 )
+from apps.engine.broker.locktable import LockTable
 from apps.engine.broker.progress import QueueProgress
 from apps.engine.clock import Clock
 from apps.engine.limits import INVISIBLE_MS_MAX
@@ -29,7 +36,10 @@ Key = tuple[str, str, int]
 
 
 class ConsumerState:
-    """Progress by group, topic and queue; leases by number; floors by topic and queue."""
+    """Progress by group, topic and queue; leases by number; floors by topic and queue.
+
+    Locks and assignments are tables of their own, and their changes are lines of the history.
+    """
 
     def __init__(self, clock: Clock) -> None:
         """Start with no groups."""
@@ -37,6 +47,9 @@ class ConsumerState:
         self.progress: dict[Key, QueueProgress] = {}
         self.leases = Leases()
         self.floors: dict[tuple[str, int], int] = {}
+        self.locks = LockTable()
+        self.assignments = AssignmentTable()
+        self.history = History()
 
     def apply(self, event: Event, *, number: int, at_ms: int) -> None:
         """Carry out an event whose record has queue offset `number` in the journal.
@@ -59,6 +72,15 @@ class ConsumerState:
                 progress.jump(event.queue_offset)
             case Trim():
                 self._trim(event)
+            case Assigned():
+                self.assignments.apply(event, number=number, at_ms=at_ms)
+                self.history.add_assignment(event, number=number, at_ms=at_ms)
+            case LockGranted():
+                self.history.add_transition(self.locks.grant(event, number=number, at_ms=at_ms))
+            case LockReleased():
+                line = self.locks.release(event, number=number, at_ms=at_ms)
+                if line is not None:
+                    self.history.add_transition(line)
 
     def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
         """Return a group's progress in a queue, begun at `start` when it has none."""
@@ -162,15 +184,31 @@ class ConsumerState:
                 for entry in self.leases
             ],
             "floors": [[topic, queue, floor] for (topic, queue), floor in self.floors.items()],
+            "locks": self.locks.dump(),
+            "assignments": self.assignments.dump(),
+            "history": self.history.dump(),
         }
 
     def load(
+        self, content: Mapping[str, Any], read: Callable[[int], tuple[Assigned, int] | None]
+    ) -> None:
+        """Take up what `dump` gave; one made before there were locks and assignments has none.
+
+        `read` returns the assignment with a journal number, and its wall time. Raises KeyError,
+        TypeError, ValueError or StoreDamaged for anything else.
+        """
+        self._load_messages(content["groups"], content["leases"], content["floors"])
+        self.locks.load(content.get("locks", ()))
+        self.assignments.load(content.get("assignments", ()))
+        if "history" in content:
+            self.history.load(content["history"], read)
+
+    def _load_messages(
         self,
         groups: Iterable[list[object]],
         leases: Iterable[list[object]],
         floors: Iterable[list[object]],
     ) -> None:
-        """Take up what `dump` gave."""
         self.floors = {(str(topic), _int(queue)): _int(floor) for topic, queue, floor in floors}
         for group, topic, queue, floor, cursor, settled in groups:
             progress = self.of(str(group), str(topic), _int(queue), start=_int(floor))

@@ -1,7 +1,7 @@
 """Many records at once: where they start, the broker's stamps, their index entries.
 
-Knows arrays and bytes only. Nothing here loops over messages except `_stamp_few`, whose excuse is
-measured: up to eight records one `struct` call each (0.8 us) beats five array operations (10 us).
+Knows arrays and bytes only. Nothing here loops over messages except for up to eight of them; the
+excuse is measured: a `struct` call or two for each (0.8 us) beats five array operations (10 us).
 """
 
 import struct
@@ -17,6 +17,10 @@ _FIRST = np.zeros(1, dtype=np.int64)
 _FIRST.flags.writeable = False
 _OFFSETS = struct.Struct(">qq")
 _STORE = struct.Struct(">q8s")
+_OFFSETS_AT = layout.STAMP_OFFSETS.start
+_STORE_AT = layout.STAMP_STORE.start
+_ENTRY = struct.Struct(">qiq")
+assert _ENTRY.size == layout.QUEUE_ENTRY_BYTES
 
 
 def starts_of(sizes: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -26,6 +30,14 @@ def starts_of(sizes: NDArray[np.int32]) -> NDArray[np.int64]:
     starts = np.zeros(len(sizes), dtype=np.int64)
     np.cumsum(sizes[:-1], out=starts[1:])
     return starts
+
+
+def size_bounds(sizes: NDArray[np.int32]) -> tuple[int, int]:
+    """Return the smallest of the sizes and their sum; 0 and 0 without any."""
+    if len(sizes) <= _FEW:
+        few = sizes.tolist()
+        return min(few, default=0), sum(few)
+    return int(sizes.min()), int(sizes.sum(dtype=np.int64))
 
 
 def stamp(
@@ -43,28 +55,19 @@ def stamp(
     `store_host` is 8 bytes, address and port.
     """
     if len(starts) <= _FEW:
-        _stamp_few(
-            payload, starts, queue_offset, log_offset, _STORE.pack(store_time_ms, store_host)
-        )
+        for number, start in enumerate(starts.tolist()):
+            _OFFSETS.pack_into(
+                payload, start + _OFFSETS_AT, queue_offset + number, log_offset + start
+            )
+            _STORE.pack_into(payload, start + _STORE_AT, store_time_ms, store_host)
         return
     longs = window(payload, ">i8")
-    at = starts + layout.STAMP_OFFSETS.start
+    at = starts + _OFFSETS_AT
     longs[at] = np.arange(queue_offset, queue_offset + len(starts))
     longs[at + 8] = starts + log_offset
-    at = starts + layout.STAMP_STORE.start
+    at = starts + _STORE_AT
     longs[at] = store_time_ms
     longs[at + 8] = int.from_bytes(store_host, "big", signed=True)
-
-
-def _stamp_few(
-    payload: bytearray, starts: NDArray[np.int64], queue_offset: int, log_offset: int, store: bytes
-) -> None:
-    offsets, times = layout.STAMP_OFFSETS, layout.STAMP_STORE
-    for number, start in enumerate(starts.tolist()):
-        payload[start + offsets.start : start + offsets.stop] = _OFFSETS.pack(
-            queue_offset + number, log_offset + start
-        )
-        payload[start + times.start : start + times.stop] = store
 
 
 def queue_entries(
@@ -75,6 +78,12 @@ def queue_entries(
     log_offset: int,
 ) -> NDArray[np.void]:
     """Return the consume-queue entries of a payload whose first byte lies at `log_offset`."""
+    if len(starts) <= _FEW:
+        packed = bytearray()
+        rows = zip(starts.tolist(), sizes.tolist(), tag_hashes.tolist(), strict=True)
+        for start, size, tag_hash in rows:
+            packed += _ENTRY.pack(log_offset + start, size, tag_hash)
+        return np.frombuffer(packed, layout.QUEUE_ENTRY)
     entries = np.empty(len(starts), dtype=layout.QUEUE_ENTRY)
     entries["log_offset"] = starts + log_offset
     entries["size_bytes"] = sizes

@@ -14,6 +14,7 @@ from apps.engine.codec import layout
 from apps.engine.codec.record import encode_record
 
 FRAME_VERSION = 1
+_SIZE = np.dtype(">i4")
 _BODY = struct.Struct(">HHIqqq16sIIII")
 _BODY_START = layout.RECORD_HEADER_BYTES
 FRAME_HEADER_FIXED_BYTES = layout.RECORD_FIXED_BYTES + len(layout.FRAME_TOPIC) + _BODY.size
@@ -26,7 +27,8 @@ class BadFrame(ValueError):
     """The bytes are not a whole, unchanged frame header."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+# Not frozen: one is made for every write, and freezing a class triples what making one costs.
+@dataclass(slots=True, kw_only=True, eq=False)
 class FrameHeader:
     """What a frame says of itself. `sizes` is int32[n], the length of each record."""
 
@@ -73,7 +75,7 @@ def encode_frame_header(header: FrameHeader) -> bytes:
     return encode_record(
         topic=layout.FRAME_TOPIC,
         queue=0,
-        body=body + header.sizes.astype(">i4").tobytes(),
+        body=body + header.sizes.astype(_SIZE).tobytes(),
         born_time_ms=header.store_time_ms,
         log_offset=header.log_offset,
         store_time_ms=header.store_time_ms,
@@ -95,7 +97,7 @@ def decode_frame_header(view: memoryview, *, log_offset: int) -> FrameHeader:
         raise BadFrame("not a frame header written for this place")
     if len(view) < frame_header_bytes(count) or count == 0:
         raise BadFrame("shorter than the record sizes it announces, or announces none")
-    sizes = np.frombuffer(view, dtype=">i4", count=count, offset=_BODY_START + _BODY.size)
+    sizes = np.frombuffer(view, dtype=_SIZE, count=count, offset=_BODY_START + _BODY.size)
     header = FrameHeader(
         epoch=epoch,
         log_offset=log_offset,

@@ -52,8 +52,6 @@ JOURNAL_TOPIC = "rmq_sys_consumer_state"
 # Topics no client may write to, create or delete.
 SYSTEM_PREFIX = "rmq_sys_"
 
-PROPERTY_VALUE_END = 0x02
-
 # RocketMQ clears the sign bit of every body checksum.
 BODY_CRC_MASK = 0x7FFFFFFF
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine import limits
+from apps.engine.codec.batch import size_bounds
 from apps.engine.codec.checksum import crc32
 from apps.engine.errors import BatchTooLarge, ChecksumMismatch, MalformedBatch
 from apps.engine.types import Appended, PullResult, PullStatus, ReceiveResult
@@ -26,6 +27,9 @@ _RECEIVED = struct.Struct(">4sII")
 _LEASE = struct.Struct(">IIq")
 _QUEUE = struct.Struct(">I")
 _LENGTH = struct.Struct(">H")
+# Naming a type costs more than converting a handful of numbers to it.
+_SIZE_SENT = np.dtype(">i4")
+_SIZE = np.dtype(np.int32)
 
 BATCH_HEADER_BYTES = _BATCH.size
 BATCH_TABLE_BYTES_MAX = BATCH_HEADER_BYTES + 4 * limits.BINARY_BATCH_RECORDS_MAX
@@ -63,15 +67,13 @@ def parse_batch(data: bytes | bytearray) -> tuple[bytearray, NDArray[np.int32]]:
     payload_start = BATCH_HEADER_BYTES + 4 * count
     if len(data) != payload_start + payload_bytes:
         raise MalformedBatch("the batch is not as long as its header says")
-    with memoryview(data) as view, view[BATCH_HEADER_BYTES:] as rest:
-        if crc32(rest) != crc:
-            raise ChecksumMismatch("the batch does not have the checksum it was sent with")
-    sizes = np.frombuffer(data, dtype=">i4", count=count, offset=BATCH_HEADER_BYTES).astype(
-        np.int32
-    )
-    if count and int(sizes.min()) < 1:
+    if crc32(memoryview(data)[BATCH_HEADER_BYTES:]) != crc:
+        raise ChecksumMismatch("the batch does not have the checksum it was sent with")
+    sizes = np.frombuffer(data, _SIZE_SENT, count, BATCH_HEADER_BYTES).astype(_SIZE)
+    smallest, sum_bytes = size_bounds(sizes)
+    if count and smallest < 1:
         raise MalformedBatch("a record size is not positive")
-    if int(sizes.sum(dtype=np.int64)) != payload_bytes:
+    if sum_bytes != payload_bytes:
         raise MalformedBatch("record sizes do not add up to the payload")
     if isinstance(data, bytearray):
         # Cutting the front of a bytearray moves its start; nothing is copied.
@@ -117,7 +119,7 @@ def build_receive(result: ReceiveResult) -> list[Buffer]:
 
 
 def _batch_parts(payload: Buffer, sizes: NDArray[np.int32]) -> tuple[bytes, bytes, Buffer]:
-    table = sizes.astype(">i4").tobytes()
+    table = sizes.astype(_SIZE_SENT).tobytes()
     head = _BATCH.pack(b"MQB1", len(sizes), len(payload), crc32(payload, crc32(table)))
     return head, table, payload
 

@@ -17,7 +17,6 @@ from apps.engine.files.backend import NotCached
 
 # 80 KiB a write: large enough that the call is cheap, small enough to keep per busy queue.
 FLUSH_ENTRIES = 4096
-_TAIL_ENTRIES_MIN = 16
 
 
 class ColdRead(NotCached):
@@ -36,7 +35,6 @@ class ConsumeQueue:
         "_file_entries",
         "_files",
         "_tail",
-        "_tail_count",
         "end",
         "flushed",
         "min_offset",
@@ -55,30 +53,24 @@ class ConsumeQueue:
         self.flushed = 0
         self._files = files
         self._file_entries = file_entries
-        self._tail = np.empty(_TAIL_ENTRIES_MIN, dtype=QUEUE_ENTRY)
-        self._tail_count = 0
+        # Bytes and no array: adding one entry to them costs a tenth.
+        self._tail = bytearray()
 
     def resume(self, *, min_offset: int, end: int) -> None:
         """Take up what the files held at a checkpoint; later entries in them count as unwritten."""
         self.min_offset = min_offset
         self.visible = self.end = self.flushed = end
-        self._tail_count = 0
+        self._tail.clear()
 
     def append(self, entries: NDArray[np.void]) -> None:
         """Add entries at the end: QUEUE_ENTRY[n]."""
-        count = self._tail_count + len(entries)
-        if count > len(self._tail):
-            grown = np.empty(max(count, 2 * len(self._tail)), dtype=QUEUE_ENTRY)
-            grown[: self._tail_count] = self._tail[: self._tail_count]
-            self._tail = grown
-        self._tail[self._tail_count : count] = entries
-        self._tail_count = count
+        self._tail += entries.tobytes()
         self.end += len(entries)
 
     @property
     def unflushed(self) -> int:
         """Return how many entries are in memory only."""
-        return self._tail_count
+        return self.end - self.flushed
 
     def read(self, start: int, count: int, *, wait: bool = True) -> NDArray[np.void]:
         """Return up to `count` entries from queue offset `start`, which must be in the queue.
@@ -88,14 +80,14 @@ class ConsumeQueue:
         """
         stop = min(start + count, self.end)
         if start >= self.flushed:
-            return self._tail[start - self.flushed : stop - self.flushed].copy()
+            return np.frombuffer(self._in_memory(start, stop), dtype=QUEUE_ENTRY)
         parts = []
         while start < min(stop, self.flushed):
             part_stop = min(stop, self.flushed, self._next_file(start))
             parts.append(self._read_file(start, part_stop, wait=wait))
             start = part_stop
         if start < stop:
-            parts.append(self._tail[: stop - self.flushed])
+            parts.append(np.frombuffer(self._in_memory(start, stop), dtype=QUEUE_ENTRY))
         if len(parts) == 1:
             return parts[0]
         # Joining arrays would give them the byte order of the machine.
@@ -109,21 +101,18 @@ class ConsumeQueue:
         Raises StoreFull or WriteFailed; the entries then stay in memory.
         """
         paths = []
-        written = 0
-        while written < self._tail_count:
-            start = self.flushed + written
-            count = min(self._tail_count - written, self._next_file(start) - start)
+        start = self.flushed
+        while start < self.end:
+            stop = min(self.end, self._next_file(start))
             path, position = self._place(start)
             if not position:
                 self._files.disk.make_directory(queue_directory(self.topic, self.queue))
             file = self._files.get(path, create=True)
-            file.write(position, [self._tail[written : written + count].tobytes()])
+            file.write(position, [self._in_memory(start, stop)])
             paths.append(path)
-            written += count
-        self.flushed += written
-        self._tail_count = 0
-        if len(self._tail) > FLUSH_ENTRIES:
-            self._tail = np.empty(_TAIL_ENTRIES_MIN, dtype=QUEUE_ENTRY)
+            start = stop
+        self.flushed = self.end
+        self._tail.clear()
         return paths
 
     def is_whole(self) -> bool:
@@ -135,6 +124,11 @@ class ConsumeQueue:
             return self._files.get(path).size() >= position + QUEUE_ENTRY_BYTES
         except FileNotFoundError:
             return False
+
+    def _in_memory(self, start: int, stop: int) -> bytearray:
+        """Return a copy of entries of the tail, which could not grow under a view."""
+        first = self.flushed
+        return self._tail[(start - first) * QUEUE_ENTRY_BYTES : (stop - first) * QUEUE_ENTRY_BYTES]
 
     def _next_file(self, start: int) -> int:
         return (start // self._file_entries + 1) * self._file_entries

@@ -88,14 +88,17 @@ class QueueSet:
         if queue.unflushed >= FLUSH_ENTRIES:
             self._flush(queue)
 
-    def show(self, synced_offset: int) -> set[tuple[str, int]]:
-        """Make visible what lies below `synced_offset`; return the queues that got longer."""
-        grown = set()
+    def show(self, synced_offset: int) -> dict[tuple[str, int], int]:
+        """Make visible what lies below `synced_offset`.
+
+        Returns the queues that got longer, and the queue offset from which on it is new.
+        """
+        grown: dict[tuple[str, int], int] = {}
         pending = self._pending
         while pending and pending[0][0] <= synced_offset:
             _, queue, end = pending.popleft()
+            grown.setdefault((queue.topic, queue.queue), queue.visible)
             queue.visible = end
-            grown.add((queue.topic, queue.queue))
         return grown
 
     def begin_checkpoint(self) -> QueueCheckpoint:

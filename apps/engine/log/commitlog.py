@@ -31,7 +31,7 @@ from apps.engine.files.backend import Disk, File
 from apps.engine.files.refusals import sync_refusal, write_refusal
 from apps.engine.files.segments import Segments
 from apps.engine.log import opening
-from apps.engine.log.assembly import Place, RecordRun, assemble, filler
+from apps.engine.log.assembly import RecordRun, assemble, filler
 from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.gather import gather
 from apps.engine.log.opening import OpenedLog
@@ -47,13 +47,14 @@ _WARM_STEP_BYTES = 1024 * 1024
 __all__ = ["AppendedFrame", "CommitLog", "RecordRun", "SyncTicket"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: one is made for every write, and freezing a class triples what making one costs.
+@dataclass(slots=True, kw_only=True)
 class AppendedFrame:
     """Where a frame went. `run_log_offsets` has the first record of each run, in order."""
 
     log_offset: int
     end: int
-    run_log_offsets: tuple[int, ...]
+    run_log_offsets: list[int]
     store_time_ms: int
 
 
@@ -146,8 +147,11 @@ class CommitLog:
         it was, or WriteFailed, after which every append fails.
         """
         self._check_writable()
-        count = sum(len(run.sizes) for run in runs)
-        frame_bytes = frame_header_bytes(count) + sum(len(run.payload) for run in runs)
+        count, payload_bytes = 0, 0
+        for run in runs:
+            count += len(run.sizes)
+            payload_bytes += len(run.payload)
+        frame_bytes = frame_header_bytes(count) + payload_bytes
         if count > FRAME_RECORDS_MAX:
             raise BatchTooLarge(f"a frame is at most {FRAME_RECORDS_MAX} records, not {count}")
         if frame_bytes + FILLER_BYTES > self._segments.segment_bytes:
@@ -171,7 +175,8 @@ class CommitLog:
             self._roll(left, is_internal=is_internal)
             log_offset += left
         store_time_ms = max(self._clock.wall_ms(), self._store_time_ms)
-        place = Place(
+        buffers, run_log_offsets = assemble(
+            runs,
             epoch=self.epoch,
             log_offset=log_offset,
             synced_log_offset=self.synced_offset,
@@ -179,16 +184,15 @@ class CommitLog:
             store_id=self._store_id,
             store_host=self._store_host,
         )
-        frame = assemble(runs, place)
         self._pass("log.before_write")
-        self._segments.write(log_offset, frame.buffers)
+        self._segments.write(log_offset, buffers)
         self._pass("log.after_write", is_written=True)
         self._store_time_ms = store_time_ms
         self.written_offset = log_offset + frame_bytes
         return AppendedFrame(
             log_offset=log_offset,
             end=self.written_offset,
-            run_log_offsets=frame.run_log_offsets,
+            run_log_offsets=run_log_offsets,
             store_time_ms=store_time_ms,
         )
 

@@ -2,14 +2,19 @@
 
 import dataclasses
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 from apps.engine.broker.journal import (
+    Assigned,
     Commit,
     Deliver,
     Event,
     Extend,
+    LockGranted,
+    LockReleased,
     Return,
     Settle,
     Trim,
@@ -17,6 +22,7 @@ from apps.engine.broker.journal import (
     encode_event,
 )
 from apps.engine.errors import StoreDamaged
+from apps.engine.grouptypes import LockChange
 
 RUNS = np.array([[3, 7], [9, 9]], dtype=np.int64)
 EVENTS: list[Event] = [
@@ -29,6 +35,15 @@ EVENTS: list[Event] = [
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),
     Commit(group="g", topic="t", queue=0, queue_offset=1 << 50),
     Trim(topic="t", queue=1, min_offset=12),
+    Assigned(
+        group="g", generation=(3 << 32) + 1, reason="join", strategy="AVG", content='{"c":"ä"}'
+    ),
+    LockGranted(
+        group="g", topic="t", queue=7, owner="10.0.0.1@3#é", epoch=1 << 52, reason="expired"
+    ),
+    LockReleased(
+        group="g", topic="t", queue=7, epoch=1 << 52, change=LockChange.FORCED, reason="stuck"
+    ),
 ]  # fmt: skip
 
 
@@ -63,6 +78,71 @@ def test_a_shortened_event_is_damage_not_another_event(event: Event) -> None:
             decode_event(encoded[:length])
 
 
+def test_the_bytes_of_a_lock_are_pinned() -> None:
+    place = {"group": "g", "topic": "t", "queue": 7}
+    granted = encode_event(LockGranted(**place, owner="c", epoch=5, reason=""))
+    released = encode_event(LockReleased(**place, epoch=5, change=LockChange.FORCED, reason="x"))
+
+    assert granted.hex() == "080001670001740000000700016300000000000000050000"
+    assert released.hex() == "0900016700017400000007000000000000000501000178"
+
+
+names = st.text(max_size=300)
+fences = st.integers(0, 2**53 - 1)
+queues = st.integers(0, 2**32 - 1)
+
+
+@given(
+    st.one_of(
+        st.builds(
+            Assigned,
+            group=names,
+            generation=fences,
+            reason=names,
+            strategy=names,
+            content=st.one_of(names, st.just("x" * 70_000)),
+        ),
+        st.builds(
+            LockGranted,
+            group=names,
+            topic=names,
+            queue=queues,
+            owner=names,
+            epoch=fences,
+            reason=names,
+        ),
+        st.builds(
+            LockReleased,
+            group=names,
+            topic=names,
+            queue=queues,
+            epoch=fences,
+            change=st.sampled_from([LockChange.RELEASED, LockChange.FORCED]),
+            reason=names,
+        ),
+    )
+)
+def test_any_assignment_and_lock_reads_back_as_written(event: Event) -> None:
+    assert decode_event(encode_event(event)) == event
+
+
+@given(st.binary(max_size=60))
+def test_bytes_are_an_event_or_damage_and_nothing_else(data: bytes) -> None:
+    try:
+        event = decode_event(data)
+    except StoreDamaged:
+        return
+    assert encode_event(event) == data
+
+
+def test_a_lock_given_up_in_an_unknown_way_is_damage() -> None:
+    encoded = bytearray(encode_event(LockReleased(group="g", topic="t", queue=0, epoch=1)))
+    encoded[-3] = 2
+
+    with pytest.raises(StoreDamaged):
+        decode_event(bytes(encoded))
+
+
 def test_an_unknown_kind_is_damage() -> None:
     with pytest.raises(StoreDamaged):
-        decode_event(b"\x07" + bytes(40))
+        decode_event(b"\x0a" + bytes(40))

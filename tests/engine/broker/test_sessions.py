@@ -2,11 +2,10 @@
 
 from apps.engine.broker.sessions import Sessions
 from apps.engine.testing.manualclock import ManualClock
-from apps.engine.types import ReceiveRequest
 
 
-def request(client_id: str, *topics: str, group: str = "g") -> ReceiveRequest:
-    return ReceiveRequest(group=group, topics=topics or ("orders",), client_id=client_id)
+def request(client_id: str, *topics: str, group: str = "g") -> tuple[str, str, tuple[str, ...]]:
+    return group, client_id, topics or ("orders",)
 
 
 def known(sessions: Sessions) -> list[str]:
@@ -17,9 +16,9 @@ def test_a_client_has_its_first_and_its_last_receive_as_wall_times() -> None:
     clock = ManualClock()
     started_ms = clock.wall_ms()
     sessions = Sessions(clock, sessions_max=10)
-    sessions.see(request("c"))
+    sessions.see(*request("c"))
     clock.advance(1_000)
-    sessions.see(request("c"))
+    sessions.see(*request("c"))
     clock.advance(500)
 
     (client,) = sessions.clients()
@@ -32,7 +31,7 @@ def test_a_client_has_its_first_and_its_last_receive_as_wall_times() -> None:
 def test_a_jump_of_the_wall_clock_makes_nobody_silent() -> None:
     clock = ManualClock()
     sessions = Sessions(clock, sessions_max=10)
-    sessions.see(request("c"))
+    sessions.see(*request("c"))
     clock.set_wall(clock.wall_ms() + 86_400_000)
 
     gone = sessions.forget_silent(1_000)
@@ -46,17 +45,17 @@ def test_a_client_without_a_name_stays_unknown() -> None:
     sessions = Sessions(ManualClock(), sessions_max=10)
     nameless = request("")
 
-    sessions.see(nameless)
-    with sessions.waiting(nameless):
+    sessions.see(*nameless)
+    with sessions.waiting(*nameless):
         assert sessions.clients() == []
 
 
 def test_a_waiting_client_is_seen_now_until_it_has_waited() -> None:
     clock = ManualClock()
     sessions = Sessions(clock, sessions_max=10)
-    sessions.see(request("c"))
+    sessions.see(*request("c"))
 
-    with sessions.waiting(request("c")):
+    with sessions.waiting(*request("c")):
         clock.advance(30_000)
         (waiting,) = sessions.clients()
         gone = sessions.forget_silent(0)
@@ -72,10 +71,10 @@ def test_a_waiting_client_is_seen_now_until_it_has_waited() -> None:
 def test_silence_longer_than_asked_is_forgotten_and_told() -> None:
     clock = ManualClock()
     sessions = Sessions(clock, sessions_max=10)
-    sessions.see(request("old", group="h"))
-    sessions.see(request("old"))
+    sessions.see(*request("old", group="h"))
+    sessions.see(*request("old"))
     clock.advance(100)
-    sessions.see(request("young"))
+    sessions.see(*request("young"))
     clock.advance(1_000)
 
     gone = sessions.forget_silent(1_000)
@@ -89,9 +88,9 @@ def test_a_client_of_several_subscriptions_is_one_client() -> None:
     clock = ManualClock()
     started_ms = clock.wall_ms()
     sessions = Sessions(clock, sessions_max=10)
-    sessions.see(request("c", "b", "a"))
+    sessions.see(*request("c", "b", "a"))
     clock.advance(1_000)
-    sessions.see(request("c", "c", "a"))
+    sessions.see(*request("c", "c", "a"))
 
     (both,) = sessions.clients()
     clock.advance(500)
@@ -105,8 +104,8 @@ def test_a_client_of_several_subscriptions_is_one_client() -> None:
 
 def test_clients_are_asked_for_by_group() -> None:
     sessions = Sessions(ManualClock(), sessions_max=10)
-    sessions.see(request("1", group="h"))
-    sessions.see(request("1", group="g"))
+    sessions.see(*request("1", group="h"))
+    sessions.see(*request("1", group="g"))
 
     assert [client.group for client in sessions.clients("h")] == ["h"]
     assert [client.group for client in sessions.clients()] == ["g", "h"]
@@ -118,7 +117,7 @@ def test_above_the_limit_the_longest_silent_goes() -> None:
     sessions = Sessions(clock, sessions_max=3)
     for name in ("a", "b", "c", "a", "d"):
         clock.advance(1)
-        sessions.see(request(name))
+        sessions.see(*request(name))
 
     assert known(sessions) == ["a", "c", "d"]
 
@@ -126,11 +125,11 @@ def test_above_the_limit_the_longest_silent_goes() -> None:
 def test_who_waits_is_not_the_one_to_go() -> None:
     clock = ManualClock()
     sessions = Sessions(clock, sessions_max=2)
-    sessions.see(request("waits"))
-    with sessions.waiting(request("waits")):
+    sessions.see(*request("waits"))
+    with sessions.waiting(*request("waits")):
         for name in ("a", "b", "c"):
             clock.advance(1)
-            sessions.see(request(name))
+            sessions.see(*request(name))
         during = known(sessions)
 
     assert during == ["c", "waits"]
@@ -139,9 +138,9 @@ def test_who_waits_is_not_the_one_to_go() -> None:
 
 def test_the_limit_holds_where_everybody_waits() -> None:
     sessions = Sessions(ManualClock(), sessions_max=1)
-    sessions.see(request("first"))
-    with sessions.waiting(request("first")):
-        sessions.see(request("second"))
+    sessions.see(*request("first"))
+    with sessions.waiting(*request("first")):
+        sessions.see(*request("second"))
         during = known(sessions)
 
     assert during == ["second"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from apps.engine.codec import batch, check, scan
-from apps.engine.codec.properties import encode_properties
+from apps.engine.codec.properties import decode_properties, encode_properties
 from apps.engine.codec.record import decode_record, encode_record
 from apps.engine.codec.tags import java_hash
 from apps.engine.errors import ChecksumMismatch, EngineError, MalformedBatch, MessageTooLarge
@@ -199,6 +199,50 @@ def test_properties_that_nobody_could_read_are_refused(section: bytes) -> None:
     sizes = np.array([len(good), len(bad)], dtype=np.int32)
 
     assert refused(bytearray(good + bad), sizes, MalformedBatch).startswith("record 1:")
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(
+                [
+                    *(b"\x01", b"\x02", b"TAGS", b"\xe4", "é".encode()),
+                    *(b"a\x01b\x02", b"TAGS\x01a\x02", b"XTAGS\x01b\x02", b"TAGS\x01\x02"),
+                ]
+            ),
+            max_size=6,
+        ).map(b"".join),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_properties_are_judged_the_same_one_by_one_and_by_arrays(sections: list[bytes]) -> None:
+    records = [
+        encode_record(topic=b"orders", queue=3, body=b"", properties=section)
+        for section in sections
+    ]
+    payload = bytearray(b"".join(records))
+    sizes = np.array([len(record) for record in records], dtype=np.int32)
+
+    verdicts = []
+    for way in (check.check_few, check.check_many):
+        try:
+            hashes = way(
+                payload,
+                sizes,
+                topic="orders",
+                queue=3,
+                body_bytes_max=500,
+                properties_bytes_max=200,
+            )
+            verdicts.append(hashes.tolist())
+        except MalformedBatch:
+            verdicts.append(None)
+
+    assert verdicts[0] == verdicts[1]
+    if verdicts[0] is not None:
+        tags = [decode_properties(section).get("TAGS", "") for section in sections]
+        assert verdicts[0] == [java_hash(tag) for tag in tags]
 
 
 def test_random_damage_never_passes_as_another_message() -> None:

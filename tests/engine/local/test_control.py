@@ -11,12 +11,13 @@ from apps.engine.errors import Stopping
 from apps.engine.limits import MIB
 from apps.engine.local import LocalEngine
 from apps.engine.testing.contracts.control import CATALOG, EngineControlContract, receive
+from apps.engine.testing.contracts.groups import GroupControlContract
 from apps.engine.testing.manualclock import ManualClock
 
 CONFIG = EngineConfig(segment_bytes=64 * MIB, reserve_bytes=0)
 
 
-class TestControlOfLocalEngine(EngineControlContract):
+class OnLocalEngine:
     @pytest.fixture
     async def engine(self, clock: ManualClock, tmp_path: Path) -> AsyncIterator[LocalEngine]:
         engine = await LocalEngine.open(tmp_path, CONFIG, clock=clock)
@@ -27,6 +28,12 @@ class TestControlOfLocalEngine(EngineControlContract):
     def control(self, engine: LocalEngine) -> EngineControl:
         return engine
 
+
+class TestGroupsOfLocalEngine(OnLocalEngine, GroupControlContract):
+    pass
+
+
+class TestControlOfLocalEngine(OnLocalEngine, EngineControlContract):
     async def test_a_closed_engine_obeys_no_catalog(self, engine: LocalEngine) -> None:
         await engine.close()
 

@@ -16,11 +16,14 @@ from apps.engine.types import (
     AckMode,
     CatalogSnapshot,
     ClientSeen,
+    ConsumeFrom,
     GroupProgress,
+    GroupSpec,
     QueueRange,
     ReceiveRequest,
     ReceiveResult,
     RecordBatch,
+    Strategy,
     TopicSpec,
     TopicType,
 )
@@ -35,6 +38,30 @@ CATALOG = CatalogSnapshot(
     },
 )
 NO_BILLS = [QueueRange(topic="bills", queue=0, min_offset=0, max_offset=0)]
+
+
+SETTINGS = CatalogSnapshot(
+    version=8,
+    topics={
+        "orders": TopicSpec(name="orders", queue_count=4, write_queue_count=2),
+        "bills": TopicSpec(name="bills", queue_count=1, perm=PERM_READ),
+    },
+    groups={
+        "g": GroupSpec(
+            name="g",
+            ordered=True,
+            strategy=Strategy.CONFIG,
+            fixed={"a": {"orders": (0, 1)}},
+            rooms=("north",),
+            inner=Strategy.AVG_BY_CIRCLE,
+            consume_from=ConsumeFrom.TIMESTAMP,
+            consume_from_ms=1_700_000_000_000,
+            retry_max=3,
+            access_lock_ms=30_000,
+        ),
+        "h": GroupSpec(name="h", enabled=False),
+    },
+)
 
 
 async def send(engine: EngineAPI, *, queue: int, count: int) -> None:
@@ -64,8 +91,8 @@ async def parked(engine: EngineAPI) -> "asyncio.Task[ReceiveResult]":
     return receiving
 
 
-class EngineControlContract:
-    """Inherit, supply `engine` and `control`, and the verbs' promises are tested on it."""
+class ControlFixtures:
+    """What a contract of control verbs is given."""
 
     @pytest.fixture
     def clock(self) -> ManualClock:
@@ -86,6 +113,10 @@ class EngineControlContract:
         """Put a question to `control`, in a thread where it would wait for the engine's loop."""
         return question()
 
+
+class EngineControlContract(ControlFixtures):
+    """Inherit, supply `engine` and `control`, and the verbs' promises are tested on it."""
+
     async def test_a_new_engine_knows_nothing(self, control: EngineControl) -> None:
         assert await self.ask(lambda: control.catalog) == CatalogSnapshot()
         assert await self.ask(control.topic_ranges) == {}
@@ -99,6 +130,14 @@ class EngineControlContract:
 
         assert engine.catalog == CATALOG
         assert await self.ask(lambda: control.catalog) == CATALOG
+
+    async def test_what_was_decided_about_groups_is_part_of_the_catalog(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        await self.ask(lambda: control.publish_catalog(SETTINGS))
+
+        assert engine.catalog == SETTINGS
+        assert await self.ask(lambda: control.catalog) == SETTINGS
 
     async def test_an_older_catalog_is_ignored(self, control: EngineControl) -> None:
         await self.ask(lambda: control.publish_catalog(CATALOG))

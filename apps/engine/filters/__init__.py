@@ -1,0 +1,1 @@
+"""What a subscription wants of a topic: tags, or conditions on properties. Knows no log."""

@@ -1,0 +1,85 @@
+"""The engine of a process that owns a store. Knows how it is opened and closed.
+
+Its verbs come from three classes, each a thought of its own over one host.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from apps.engine.broker.core import Broker, open_broker
+from apps.engine.clock import Clock, SystemClock
+from apps.engine.config import EngineConfig
+from apps.engine.errors import EngineError
+from apps.engine.failpoints import Failpoints
+from apps.engine.files.backend import Disk, HeldLock
+from apps.engine.files.posix import PosixDisk
+from apps.engine.local.control import ControlVerbs
+from apps.engine.local.groups import GroupVerbs
+from apps.engine.local.host import Host
+from apps.engine.local.messages import MessageVerbs
+
+
+class LocalEngine(ControlVerbs, GroupVerbs, MessageVerbs):
+    """EngineAPI on a store this process owns."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        lock: HeldLock,
+        *,
+        config: EngineConfig,
+        on_fatal: Callable[[EngineError], None] | None,
+    ) -> None:
+        """Start serving; use `open`."""
+        super().__init__(Host(broker, config=config, on_fatal=on_fatal))
+        self._lock = lock
+
+    @classmethod
+    async def open(
+        cls,
+        store_path: Path,
+        config: EngineConfig,
+        *,
+        clock: Clock | None = None,
+        failpoints: Failpoints | None = None,
+        disk: Disk | None = None,
+        on_fatal: Callable[[EngineError], None] | None = None,
+    ) -> Self:
+        """Lock the store, recover it and serve it from the running event loop.
+
+        Raises StoreLocked naming the owner, StoreDamaged, ForeignSegment or UnknownFormat.
+        `on_fatal` is called once when a write or a sync fails: the process should then end.
+        """
+        clock = clock or SystemClock()
+        disk = disk or PosixDisk(store_path)
+        lock = disk.lock("lock", owner=_owner(clock))
+        try:
+            broker = open_broker(
+                disk, config=config, clock=clock, failpoints=failpoints or Failpoints()
+            )
+        except BaseException:
+            lock.release()
+            raise
+        return cls(broker, lock, config=config, on_fatal=on_fatal)
+
+    async def close(self) -> None:
+        """Answer who waits, sync, take a checkpoint, mark the store clean and give it back."""
+        if self._host.stopped is not None:
+            return
+        self._frames.drain()
+        await self._host.close()
+        self._lock.release()
+
+
+def _owner(clock: Clock) -> dict[str, object]:
+    started = datetime.fromtimestamp(clock.wall_ms() / 1000, tz=UTC)
+    return {
+        "pid": os.getpid(),
+        "started_at": started.isoformat(timespec="seconds"),
+        "command": " ".join(sys.argv),
+        "host": os.uname().nodename,
+    }

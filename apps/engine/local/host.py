@@ -1,0 +1,254 @@
+"""What all verbs of an engine share: its broker, its loop and threads, who waits, what is durable.
+
+Knows the event loop and its threads: writes happen on the loop, syncs and cold reads in threads.
+Knows no verbs.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from apps.engine.broker.core import Broker
+from apps.engine.broker.hold import Holds, Key
+from apps.engine.broker.journal import Assigned, Commit, Event, LockGranted, LockReleased
+from apps.engine.config import EngineConfig
+from apps.engine.derived.consumequeue import ColdRead
+from apps.engine.errors import EngineError, Stopping, SyncFailed, WriteFailed
+from apps.engine.local.timer import Timer
+from apps.engine.log.groupcommit import GroupCommit
+from apps.engine.types import AckMode
+
+_log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+
+# Parked readers are looked at this often even if nothing happened, as RocketMQ's hold service does.
+_LOOK_AGAIN_MS = 5_000
+# Searches by time in as many queues as one request may name. Above it the page cache loses what
+# was read as fast as it is read, and waiting on the loop is the way out.
+_COLD_READS_MAX = 100_000
+
+
+class Host:
+    """An open broker on a running event loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        config: EngineConfig,
+        on_fatal: Callable[[EngineError], None] | None,
+    ) -> None:
+        """Start syncing, taking checkpoints and watching the clock."""
+        self.broker = broker
+        self.config = config
+        self.loop = asyncio.get_running_loop()
+        self.holds = Holds(parked_max=config.parked_max)
+        self.stopped: EngineError | None = None
+        self.sync_count = 0
+        self.assigned_count = 0
+        self._on_fatal = on_fatal
+        self._sync_thread = ThreadPoolExecutor(1, thread_name_prefix="engine-sync")
+        self._read_threads = ThreadPoolExecutor(
+            config.read_threads, thread_name_prefix="engine-read"
+        )
+        self.commits = GroupCommit(
+            broker.log,
+            run_in_thread=self._run_sync,
+            flush_interval_ms=config.flush_interval_ms,
+            sleep=asyncio.sleep,
+            on_fatal=self.fail,
+        )
+        self.commits.on_synced(self._synced)
+        broker.recorder.on_event(self._recorded_event)
+        self._warming: asyncio.Future[None] = self.loop.create_future()
+        self._warming.set_result(None)
+        self._leases = Timer(broker.clock, broker.state.leases.next_due_ms, self._expire_leases)
+        self._members = Timer(broker.clock, broker.membership.next_look_ms, self._look_at_members)
+        self.arm_timers()
+        self._background = [
+            asyncio.create_task(self._checkpoint_regularly()),
+            asyncio.create_task(self._look_regularly()),
+        ]
+
+    async def close(self) -> None:
+        """Answer who waits, sync, take a checkpoint and mark the store clean."""
+        self.stopped = self.stopped or Stopping("the engine is stopping")
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self._leases.cancel()
+        self._members.cancel()
+        self.holds.release()
+        await asyncio.gather(self._warming, return_exceptions=True)
+        await self.commits.close()
+        await self.loop.run_in_executor(self._sync_thread, self.broker.close)
+        self._sync_thread.shutdown()
+        self._read_threads.shutdown()
+
+    # --- for verbs -----------------------------------------------------------------------------
+
+    def check_serving(self) -> None:
+        """Raise Stopping unless requests are taken."""
+        if self.stopped is not None:
+            raise Stopping("the engine takes no more requests") from self.stopped
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Stop the engine when a write or a sync fails: what is on the disk is unknown then."""
+        try:
+            yield
+        except (WriteFailed, SyncFailed) as error:
+            self.fail(error)
+            raise
+
+    def fail(self, error: EngineError) -> None:
+        """Take no more requests, and let the process know that it should end."""
+        if self.stopped is None:
+            self.stopped = error
+            _log.critical("the engine stops: %s", error)
+            self.holds.release()
+            if self._on_fatal is not None:
+                self._on_fatal(error)
+
+    async def recorded(self, answer: _Answer) -> _Answer:
+        """Return the answer when what it promises is as durable as the store's mode says."""
+        self.arm_timers()
+        if self.config.ack is AckMode.SYNC:
+            await self.commits.durable(self.broker.recorder.log_end)
+        return answer
+
+    async def warmly(self, read: Callable[[bool], _Answer]) -> _Answer:
+        """Read without waiting for the disk; where that fails, let a thread wait first."""
+        try:
+            return read(False)
+        except ColdRead as cold:
+            await self.loop.run_in_executor(self._read_threads, cold.warm)
+        # What the thread read is in the page cache now; waiting once more bounds the tries.
+        return read(True)
+
+    async def patiently(self, read: Callable[[bool], _Answer]) -> _Answer:
+        """Read as `warmly`, with any number of reads of the disk; each is waited for in a thread.
+
+        `read` must remember what it has found, or find it in the page cache when it is repeated.
+        """
+        for _ in range(_COLD_READS_MAX):
+            try:
+                return read(False)
+            except ColdRead as cold:
+                await self.loop.run_in_executor(self._read_threads, cold.warm)
+        return read(True)
+
+    def warm_ahead(self) -> None:
+        """Let a thread read ahead of the log's writes, unless one does."""
+        log = self.broker.log
+        if log.wants_warmth and self._warming.done():
+            self._warming = self.loop.run_in_executor(self._read_threads, log.warm_ahead)
+            self._warming.add_done_callback(_note_warming)
+
+    async def park(
+        self,
+        keys: Collection[Key],
+        deadline: float,
+        *,
+        is_unsynced: bool = False,
+        hashes: Set[int] | None = None,
+        is_due: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Wait until something happens to one of the keys; see Holds.
+
+        Returns False when the deadline, of the loop's clock, is over.
+        """
+        left_ms = int((deadline - self.loop.time()) * 1000)
+        if left_ms <= 0:
+            return False
+        if is_unsynced:
+            # Readers see only what is synced, so one who waits is a reason to sync.
+            self.commits.request_sync()
+        await self.holds.wait(keys, wait_ms=left_ms, hashes=hashes, is_due=is_due)
+        return True
+
+    def arm_timers(self) -> None:
+        """Be called back when the next lease or member falls due."""
+        if self.stopped is None:
+            self._leases.arm()
+            self._members.arm()
+
+    # --- what wakes ----------------------------------------------------------------------------
+
+    def _synced(self, synced_offset: int) -> None:
+        del synced_offset  # The broker reads it from the log.
+        self.sync_count += 1
+        grown = self.broker.show_synced()
+
+        def news(key: Key) -> Set[int] | None:
+            match key:
+                case (str(topic), int(number)):
+                    return self.broker.tags_since(topic, number, grown[topic, number])
+            return None
+
+        self.holds.wake(grown, news)
+
+    def _recorded_event(self, event: Event) -> None:
+        match event:
+            case Assigned():
+                self.assigned_count += 1
+                self.holds.wake([(event.group,)])
+            case LockGranted() | LockReleased() | Commit():
+                self.holds.wake([(event.group, event.topic, event.queue)])
+
+    def _expire_leases(self) -> None:
+        self.holds.wake(self.broker.expire())
+
+    def _look_at_members(self) -> None:
+        try:
+            with self.writing():
+                self.broker.membership.look()
+        except EngineError as error:
+            # Members are looked at again with the next heartbeat of their group, and by the beat.
+            _log.warning("queues were not shared out: %s", error)
+
+    async def _look_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_AGAIN_MS / 1000)
+            self.holds.look()
+
+    # --- durability ----------------------------------------------------------------------------
+
+    async def _run_sync(self, work: Callable[[], None]) -> None:
+        await self.loop.run_in_executor(self._sync_thread, work)
+
+    async def _checkpoint_regularly(self) -> None:
+        """Bound what a restart has to read again, by time and by bytes."""
+        last_ms = self.broker.clock.monotonic_ms()
+        last_offset = -1
+        while True:
+            await asyncio.sleep(min(1.0, self.config.checkpoint_interval_ms / 1000))
+            now_ms = self.broker.clock.monotonic_ms()
+            written = self.broker.log.written_offset
+            is_due = now_ms - last_ms >= self.config.checkpoint_interval_ms
+            behind = written - self.broker.queues.checkpoint_offset
+            is_far = behind >= self.config.dispatch_behind_bytes_max
+            if written == last_offset or not (is_due or is_far):
+                continue
+            try:
+                with self.writing():
+                    await self._checkpoint()
+            except EngineError as error:
+                # Nothing depends on it but the length of the next recovery.
+                _log.warning("checkpoint failed: %s", error)
+            last_ms, last_offset = now_ms, written
+
+    async def _checkpoint(self) -> None:
+        log_offset, write = self.broker.begin_checkpoint()
+        await self.commits.durable(log_offset)
+        await self._run_sync(write)
+        await self._run_sync(self.broker.log.checkpoint)
+
+
+def _note_warming(warming: "asyncio.Future[None]") -> None:
+    if not warming.cancelled() and (error := warming.exception()) is not None:
+        # The writes will meet whatever it was; only their speed depended on it.
+        _log.warning("warming the log failed: %s", error)

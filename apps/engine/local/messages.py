@@ -1,0 +1,165 @@
+"""Verbs of messages: send, pull, receive, settle. Knows when to wait; decides nothing else."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from apps.engine.broker.hold import Key
+from apps.engine.broker.produce import CheckedBatch
+from apps.engine.broker.sharing import SharedFrames, Written
+from apps.engine.filters.subscription import compile_filter
+from apps.engine.local.host import Host
+from apps.engine.types import (
+    AckMode,
+    Appended,
+    PullRequest,
+    PullResult,
+    PullStatus,
+    ReceiveRequest,
+    ReceiveResult,
+    RecordBatch,
+    SettleResult,
+)
+
+
+class MessageVerbs:
+    """The verbs of EngineAPI that carry messages."""
+
+    def __init__(self, host: Host) -> None:
+        """Bind to a host."""
+        self._host = host
+        config = host.config
+        # The last batch of a frame may overshoot; the frame must fit a segment all the same.
+        room = (config.segment_bytes - config.batch_bytes_max) // 2
+        self._frames = SharedFrames(self._write, overshoot_room_bytes=room)
+
+    async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
+        """Store batches in one atomic frame; see EngineAPI."""
+        self._host.check_serving()
+        checked = self._host.broker.appender.check(batches)
+        appended, frame_end = await self._frames.append(checked)
+        if ack is AckMode.SYNC:
+            await self._host.commits.durable(frame_end)
+        return appended
+
+    def _write(self, checked: list[CheckedBatch]) -> Written:
+        host = self._host
+        with host.writing():
+            appended, frame_end = host.broker.appender.write(checked)
+        host.warm_ahead()
+        if any(host.holds.is_awaited((batch.topic, batch.queue)) for batch in checked):
+            # Readers see only what is synced, so one who waits is a reason to sync.
+            host.commits.request_sync()
+        return appended, frame_end
+
+    async def pull(self, request: PullRequest) -> PullResult:
+        """Read a queue from an offset; see EngineAPI."""
+        host, broker = self._host, self._host.broker
+        host.check_serving()
+        queue = broker.check_pull(request)
+        deadline = host.loop.time() + request.wait_ms / 1000
+        has_passed = False
+        while True:
+            result = await host.warmly(partial(self._pull_once, request))
+            is_over = host.stopped is not None or host.loop.time() >= deadline
+            if result.status is PullStatus.NO_MATCHED_MSG and not is_over:
+                # Nothing for this reader so far: it waits behind what it has passed over.
+                request = replace(request, queue_offset=result.next_offset)
+                has_passed = True
+                await asyncio.sleep(0)
+                continue
+            is_moved = result.next_offset != request.queue_offset
+            if is_over or is_moved or result.status is not PullStatus.NO_NEW_MSG:
+                if has_passed and result.status is PullStatus.NO_NEW_MSG and not is_moved:
+                    result = replace(result, status=PullStatus.NO_MATCHED_MSG)
+                return result
+            with broker.access.waiting(request):
+                await host.park(
+                    _keys(request),
+                    deadline,
+                    is_unsynced=queue.end > queue.visible,
+                    hashes=compile_filter(request.filter, request.filter_type).hashes,
+                    is_due=partial(broker.is_pull_due, request, queue),
+                )
+
+    def _pull_once(self, request: PullRequest, wait: bool) -> PullResult:
+        return self._host.broker.pull(request, wait=wait)
+
+    async def receive(self, request: ReceiveRequest) -> ReceiveResult:
+        """Hand out messages and hide them; see EngineAPI."""
+        host, broker = self._host, self._host.broker
+        host.check_serving()
+        deadline = host.loop.time() + request.wait_ms / 1000
+        who = (request.group, request.client_id, request.topics)
+        while True:
+            with host.writing():
+                result = await host.warmly(lambda wait: broker.receive(request, wait=wait))
+            is_over = host.stopped is not None or host.loop.time() >= deadline
+            if result.leases or is_over:
+                host.arm_timers()
+                return result
+            if result.has_more:
+                await asyncio.sleep(0)
+                continue
+            places = [
+                (topic, number)
+                for topic in request.topics
+                for number in range(broker.catalog.topic(topic).queue_count)
+            ]
+            queues = [broker.queues.queue(*place) for place in places]
+            locked: list[Key] = [(request.group, *place) for place in result.blocked]
+            with broker.sessions.waiting(*who):
+                await host.park(
+                    [*places, *locked],
+                    deadline,
+                    is_unsynced=any(queue.end > queue.visible for queue in queues),
+                    hashes=compile_filter(request.filter, request.filter_type).hashes,
+                )
+
+    async def ack(
+        self, group: str, handles: Sequence[str], *, epoch: int | None = None
+    ) -> list[SettleResult]:
+        """Settle handed-out messages for good; see EngineAPI."""
+        host, broker = self._host, self._host.broker
+        host.check_serving()
+        with host.writing():
+            broker.fencing.check_settle(group, handles, epoch=epoch)
+            results = broker.settler.ack(group, handles)
+        return await host.recorded(results)
+
+    async def nack(
+        self,
+        group: str,
+        handles: Sequence[str],
+        *,
+        delay_ms: int = 0,
+        reason: str = "",
+        epoch: int | None = None,
+    ) -> list[SettleResult]:
+        """Give messages back; see EngineAPI."""
+        host, broker = self._host, self._host.broker
+        host.check_serving()
+        with host.writing():
+            broker.fencing.check_settle(group, handles, epoch=epoch)
+            results = broker.settler.nack(group, handles, delay_ms=delay_ms, reason=reason)
+        return await host.recorded(results)
+
+    async def extend(
+        self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None
+    ) -> list[SettleResult]:
+        """Hide messages for longer; see EngineAPI."""
+        host, broker = self._host, self._host.broker
+        host.check_serving()
+        with host.writing():
+            broker.fencing.check_settle(group, handles, epoch=epoch)
+            results = broker.settler.extend(group, handles, invisible_ms=invisible_ms)
+        return await host.recorded(results)
+
+
+def _keys(request: PullRequest) -> list[Key]:
+    """Return what may let a parked pull go on: messages, and what happens to its group."""
+    place = (request.topic, request.queue)
+    if not request.group:
+        return [place]
+    return [place, (request.group,), (request.group, *place)]
