@@ -15,6 +15,15 @@ import msgspec
 
 from apps.engine.api import EngineControl
 from apps.engine.errors import CannotOpen, EngineError
+from apps.engine.grouptypes import (
+    GroupHistory,
+    LockTransition,
+    MemberState,
+    QueueBacklog,
+    QueueLockState,
+    QueuePlace,
+    Rebalance,
+)
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -36,11 +45,41 @@ _encode = msgspec.msgpack.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb: the types of its single argument and of its answer, and how an engine is asked."""
+    """One verb: the types of its single argument and of its answer, and how an engine is asked.
+
+    One that is not repeatable must not be carried out twice for one question.
+    """
 
     argument: Any  # A type, as msgspec takes them: a class, a union or a generic alias.
     answer: Any
     ask: Callable[[EngineControl, Any], object]
+    is_repeatable: bool = True
+
+
+class ReleaseLock(msgspec.Struct, frozen=True, kw_only=True):
+    """What `release_lock` is asked."""
+
+    group: str
+    place: QueuePlace
+    reason: str
+    expected_owner: str | None = None
+
+    def ask(self, engine: EngineControl) -> LockTransition | None:
+        """Ask an engine."""
+        return engine.release_lock(
+            self.group, self.place, reason=self.reason, expected_owner=self.expected_owner
+        )
+
+
+class ShareOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What `rebalance` is asked."""
+
+    reason: str
+    group: str | None = None
+
+    def ask(self, engine: EngineControl) -> list[Rebalance]:
+        """Ask an engine."""
+        return engine.rebalance(reason=self.reason, group=self.group)
 
 
 VERBS: Mapping[str, Verb] = MappingProxyType(
@@ -63,6 +102,25 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "clients": Verb(str | None, list[ClientSeen], lambda engine, group: engine.clients(group)),
         "forget_silent_clients": Verb(
             int, list[ClientSeen], lambda engine, silent_ms: engine.forget_silent_clients(silent_ms)
+        ),
+        "members": Verb(str | None, list[MemberState], lambda engine, group: engine.members(group)),
+        "rebalances": Verb(
+            str | None, list[Rebalance], lambda engine, group: engine.rebalances(group)
+        ),
+        "queue_locks": Verb(
+            str | None, list[QueueLockState], lambda engine, group: engine.queue_locks(group)
+        ),
+        # A second release could take the lock from whoever got it after the first.
+        "release_lock": Verb(
+            ReleaseLock,
+            LockTransition | None,
+            lambda engine, asked: asked.ask(engine),
+            is_repeatable=False,
+        ),
+        "rebalance": Verb(ShareOut, list[Rebalance], lambda engine, asked: asked.ask(engine)),
+        "history": Verb(int, GroupHistory, lambda engine, after: engine.history(after)),
+        "backlog": Verb(
+            str | None, list[QueueBacklog], lambda engine, group: engine.backlog(group)
         ),
         "status": Verb(None, EngineStatus, lambda engine, _nothing: engine.status()),
     }

@@ -15,6 +15,15 @@ from django.conf import settings
 from apps.bridge import control
 from apps.bridge import engine as bridge
 from apps.engine.errors import EngineError, Refused, Unreachable
+from apps.engine.grouptypes import (
+    GroupHistory,
+    LockTransition,
+    MemberState,
+    QueueBacklog,
+    QueueLockState,
+    QueuePlace,
+    Rebalance,
+)
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -99,6 +108,54 @@ class RemoteEngine:
         found: list[ClientSeen] = self._ask("forget_silent_clients", silent_ms)
         return found
 
+    def members(self, group: str | None = None) -> list[MemberState]:
+        """Return the members of one group or all; see EngineControl."""
+        found: list[MemberState] = self._ask("members", group)
+        return found
+
+    def rebalances(self, group: str | None = None) -> list[Rebalance]:
+        """Return the assignments in force; see EngineControl."""
+        found: list[Rebalance] = self._ask("rebalances", group)
+        return found
+
+    def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
+        """Return the locks of one group or all; see EngineControl."""
+        found: list[QueueLockState] = self._ask("queue_locks", group)
+        return found
+
+    def release_lock(
+        self, group: str, place: QueuePlace, *, reason: str, expected_owner: str | None = None
+    ) -> LockTransition | None:
+        """Take a lock from whoever holds it; see EngineControl.
+
+        After Unreachable it may have been taken or not.
+        """
+        asked = control.ReleaseLock(
+            group=group, place=place, reason=reason, expected_owner=expected_owner
+        )
+        found: LockTransition | None = self._ask("release_lock", asked)
+        return found
+
+    def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
+        """Share out the queues again; see EngineControl.
+
+        Nothing is returned where the answer to a first request was lost with its connection.
+        """
+        found: list[Rebalance] = self._ask(
+            "rebalance", control.ShareOut(reason=reason, group=group)
+        )
+        return found
+
+    def history(self, after: int) -> GroupHistory:
+        """Return the lines of history behind a number; see EngineControl."""
+        found: GroupHistory = self._ask("history", after)
+        return found
+
+    def backlog(self, group: str | None = None) -> list[QueueBacklog]:
+        """Return what one group or all have left to do; see EngineControl."""
+        found: list[QueueBacklog] = self._ask("backlog", group)
+        return found
+
     def status(self) -> EngineStatus:
         """Return one reading of the counters."""
         found: EngineStatus = self._ask("status", None)
@@ -110,12 +167,15 @@ class RemoteEngine:
             self._kept.pop()[1].close()
 
     def _ask(self, name: str, argument: object) -> Any:  # Each verb has an answer of its own.
-        status, body = self._answer(control.PREFIX + name, control.packed(argument))
+        verb = control.VERBS[name]
+        status, body = self._answer(
+            control.PREFIX + name, control.packed(argument), is_repeatable=verb.is_repeatable
+        )
         if status == http.client.FORBIDDEN:
             raise Refused("the broker does not take our token: its secret key is another one")
         try:
             if status == http.client.OK:
-                return control.unpacked(body, control.VERBS[name].answer)
+                return control.unpacked(body, verb.answer)
             error: EngineError = control.error_of(control.unpacked(body, control.Refusal))
         except ValueError as error_of_shape:
             raise Unreachable(
@@ -123,15 +183,19 @@ class RemoteEngine:
             ) from error_of_shape
         raise error
 
-    def _answer(self, target: str, body: bytes) -> tuple[int, bytes]:
-        """Return status and body; what a kept connection cannot carry goes over a new one."""
-        while (kept := self._take_kept()) is not None:
+    def _answer(self, target: str, body: bytes, *, is_repeatable: bool) -> tuple[int, bytes]:
+        """Return status and body; what a kept connection cannot carry goes over a new one.
+
+        That is a repetition, for nobody knows what became of the first: what must not be repeated
+        begins with a new connection.
+        """
+        while is_repeatable and (kept := self._take_kept()) is not None:
             try:
                 return self._exchange(kept, target, body)
             except TimeoutError as error:
                 raise self._unreachable(error) from error
             except (OSError, http.client.HTTPException):
-                # The broker may have closed it meanwhile; verbs do no harm when repeated.
+                # The broker may have closed it meanwhile.
                 continue
         fresh = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
         try:

@@ -32,6 +32,10 @@ class JoinedWrites:
             self._held = data
             self._loop.call_soon(self._flush)
 
+    def is_closing(self) -> bool:
+        """Say whether the transport is closed or about to be; asked after every answer."""
+        return self._transport.is_closing()
+
     def close(self) -> None:
         """Send what is held and close."""
         self._flush()
@@ -52,6 +56,10 @@ class JoinedWrites:
 class HeadTooLong(ValueError):
     """Request line and headers are longer than the limit; the server answers 400 and closes."""
 
+    def __init__(self) -> None:
+        """Say what the limit is."""
+        super().__init__(f"the head of a request is over {HEAD_BYTES_MAX} bytes")
+
 
 class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol over joined writes, with a limit on a request's head."""
@@ -65,18 +73,18 @@ class Protocol(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         """Count the request line."""
-        self._count(len(url))
+        self._head_bytes += len(url)
+        if self._head_bytes > HEAD_BYTES_MAX:
+            raise HeadTooLong
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header."""
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
-
-    def _count(self, size_bytes: int) -> None:
-        self._head_bytes += size_bytes
+        # Written out: this runs for every header of every request, and a call costs as much as it.
+        self._head_bytes += len(name) + len(value)
         if self._head_bytes > HEAD_BYTES_MAX:
-            raise HeadTooLong(f"the head of a request is over {HEAD_BYTES_MAX} bytes")
+            raise HeadTooLong
+        super().on_header(name, value)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the joining transport between the server and the socket."""

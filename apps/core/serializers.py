@@ -16,6 +16,30 @@ class StrictIntegerField(serializers.IntegerField):
         return super().to_internal_value(data)
 
 
+class StrictBooleanField(serializers.BooleanField):
+    """A JSON boolean; a word or a number that might mean one is refused."""
+
+    def to_internal_value(self, data: Any) -> bool:
+        """Return the boolean; raise ValidationError for any other JSON type."""
+        if not isinstance(data, bool):
+            raise serializers.ValidationError("must be true or false")
+        return data
+
+
+class StrictTextField(serializers.CharField):
+    """A JSON string; a number is refused, and nothing is cut off its ends."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of a CharField."""
+        super().__init__(**{"trim_whitespace": False, **options})
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the string; raise ValidationError for any other JSON type."""
+        if not isinstance(data, str):
+            raise serializers.ValidationError("must be a string")
+        return super().to_internal_value(data)
+
+
 class StrictChoiceField(serializers.ChoiceField):
     """A JSON string out of a closed set."""
 

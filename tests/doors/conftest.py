@@ -12,7 +12,8 @@ from apps.engine.limits import MIB
 from apps.engine.local import LocalEngine
 from apps.engine.types import PERM_READ, AckMode, CatalogSnapshot, TopicSpec
 from tests.doors.asgi import Client
-from tests.doors.fake_engine import FakeEngine, ManualClock, Recorder
+from tests.doors.fake_engine import FakeEngine, ManualClock
+from tests.doors.recorder import Recorder
 
 TOPICS = {
     topic.name: topic

@@ -3,26 +3,41 @@
 import asyncio
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from apps.engine.api import EngineAPI
 from apps.engine.codec.batch import stamp, starts_of
 from apps.engine.codec.check import check_batch
 from apps.engine.codec.ids import host_bytes
 from apps.engine.codec.properties import TAGS
 from apps.engine.codec.record import decode_record
-from apps.engine.codec.tags import filter_hashes, java_hash
+from apps.engine.codec.tags import java_hash
 from apps.engine.config import EngineConfig
 from apps.engine.errors import NotPermitted, OffsetOutOfRange, UnknownQueue, UnknownTopic
+from apps.engine.filters.subscription import compile_filter
+from apps.engine.grouptypes import (
+    BeginOffset,
+    GroupHistory,
+    HeartbeatRequest,
+    HeartbeatResult,
+    LockAnswer,
+    LockTransition,
+    MemberState,
+    QueueBacklog,
+    QueueLockState,
+    QueuePlace,
+    Rebalance,
+)
 from apps.engine.types import (
     PERM_WRITE,
     AckMode,
     Appended,
     CatalogSnapshot,
     ClientSeen,
+    ConsumeFrom,
     EngineStatus,
+    FilterType,
     GroupProgress,
     Lease,
     MessageBlock,
@@ -39,6 +54,7 @@ from apps.engine.types import (
     SettleResult,
     TopicSpec,
 )
+from tests.doors.fake_groups import FakeGroups
 
 Place = tuple[str, int]
 _HANDLE = re.compile(r"([0-9a-f]+)-fa4efa4e:([0-9]+)(?:-([0-9]+))?")
@@ -85,6 +101,7 @@ class FakeEngine:
         self._clients: dict[tuple[str, str], tuple[set[str], int, int]] = {}
         self._arrived = asyncio.Event()
         self._parked = 0
+        self._groups = FakeGroups(clock.wall_ms, lambda: self.catalog)
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         self.catalog = snapshot
@@ -135,13 +152,23 @@ class FakeEngine:
         for start, size in zip(starts.tolist(), batch.sizes.tolist(), strict=True):
             queue.append(bytes(batch.payload[start : start + size]))
         self._end += len(batch.payload)
+        self._wake()
+        return appended
+
+    def _wake(self) -> None:
         self._arrived.set()
         self._arrived = asyncio.Event()
-        return appended
 
     async def pull(self, request: PullRequest) -> PullResult:
         self._topic(request.topic, request.queue)
         while True:
+            self._groups.check(
+                request.group,
+                (request.topic, request.queue),
+                epoch=request.epoch,
+                client_id=request.client_id,
+                generation=request.generation,
+            )
             result = self._pull_once(request)
             if result.status is not PullStatus.NO_NEW_MSG or not await self._wait(request.wait_ms):
                 return result
@@ -157,7 +184,7 @@ class FakeEngine:
             next_offset = request.queue_offset
             while next_offset < len(queue) and len(found) < request.messages_max:
                 record = queue[next_offset]
-                if _matches(record, request.filter):
+                if _matches(record, request.filter, request.filter_type):
                     if found and sum(map(len, found)) + len(record) > request.bytes_max:
                         break
                     found.append(record)
@@ -184,6 +211,7 @@ class FakeEngine:
         return True
 
     async def receive(self, request: ReceiveRequest) -> ReceiveResult:
+        self._groups.check_enabled(request.group)
         for topic in request.topics:
             self._topic(topic)
         if request.client_id:
@@ -209,7 +237,9 @@ class FakeEngine:
             numbers = range(self._topic(topic).queue_count)
             for number in reversed(numbers) if request.high_queue_first else numbers:
                 place = (topic, number)
-                if request.ordered and self._out(request.group, place):
+                lock = self._groups.lock(request.group, place)
+                is_anothers = lock is not None and lock.owner != request.client_id
+                if is_anothers or (request.ordered and self._out(request.group, place)):
                     blocked.append(place)
                     continue
                 for attempt, offsets in self._ready(request, place, left).items():
@@ -237,7 +267,7 @@ class FakeEngine:
                 continue
             if self._not_before.get(key, 0) > self._clock.wall_ms():
                 continue
-            if not _matches(record, request.filter):
+            if not _matches(record, request.filter, request.filter_type):
                 settled.add(offset)
                 continue
             left -= 1
@@ -276,7 +306,16 @@ class FakeEngine:
             return Settled.EXPIRED, None, set()
         return Settled.OK, lease, named & lease.offsets
 
-    async def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
+    def _check_epoch(self, group: str, handles: Sequence[str], epoch: int | None) -> None:
+        for handle in handles:
+            lease = self._leases.get(handle.partition(":")[0])
+            if lease is not None:
+                self._groups.check(group, lease.place, epoch=epoch)
+
+    async def ack(
+        self, group: str, handles: Sequence[str], *, epoch: int | None = None
+    ) -> list[SettleResult]:
+        self._check_epoch(group, handles, epoch)
         results = []
         for handle in handles:
             outcome, lease, offsets = self._claim(group, handle)
@@ -288,8 +327,15 @@ class FakeEngine:
         return results
 
     async def nack(
-        self, group: str, handles: Sequence[str], *, delay_ms: int = 0, reason: str = ""
+        self,
+        group: str,
+        handles: Sequence[str],
+        *,
+        delay_ms: int = 0,
+        reason: str = "",
+        epoch: int | None = None,
     ) -> list[SettleResult]:
+        self._check_epoch(group, handles, epoch)
         results = []
         for handle in handles:
             outcome, lease, offsets = self._claim(group, handle)
@@ -302,8 +348,9 @@ class FakeEngine:
         return results
 
     async def extend(
-        self, group: str, handles: Sequence[str], *, invisible_ms: int
+        self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None
     ) -> list[SettleResult]:
+        self._check_epoch(group, handles, epoch)
         results = []
         for handle in handles:
             outcome, lease, offsets = self._claim(group, handle)
@@ -316,14 +363,134 @@ class FakeEngine:
             results.append(SettleResult(outcome=outcome, handle=text))
         return results
 
-    async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
+    async def commit_offsets(
+        self,
+        group: str,
+        commits: Sequence[OffsetCommit],
+        *,
+        client_id: str = "",
+        generation: int | None = None,
+    ) -> None:
         for commit in commits:
             self._topic(commit.topic, commit.queue)
+            self._groups.check(
+                group,
+                (commit.topic, commit.queue),
+                epoch=commit.epoch,
+                client_id=client_id,
+                generation=generation,
+            )
             if commit.queue_offset > len(self._queues.get((commit.topic, commit.queue), [])):
                 raise OffsetOutOfRange(f"{commit.queue_offset} is beyond the queue")
         for commit in commits:
             settled = set(range(commit.queue_offset))
             self._settled[group, (commit.topic, commit.queue)] = settled
+
+    async def begin_offsets(
+        self,
+        group: str,
+        places: Sequence[QueuePlace],
+        *,
+        consume_from: ConsumeFrom | None = None,
+        consume_from_ms: int | None = None,
+    ) -> list[BeginOffset]:
+        found = []
+        for place in places:
+            self._topic(place.topic, place.queue)
+            known = {(row.topic, row.queue): row.committed for row in self.group_progress(group)}
+            begin = known.get((place.topic, place.queue))
+            is_new = begin is None
+            if begin is None:
+                begin = 0
+                if consume_from is ConsumeFrom.LAST:
+                    begin = len(self._queues.get((place.topic, place.queue), []))
+                elif consume_from_ms is not None:
+                    begin = await self.offset_at(place.topic, place.queue, consume_from_ms)
+                self._settled[group, (place.topic, place.queue)] = set(range(begin))
+            found.append(
+                BeginOffset(topic=place.topic, queue=place.queue, queue_offset=begin, is_new=is_new)
+            )
+        return found
+
+    async def offset_at(self, topic: str, queue: int, time_ms: int) -> int:
+        self._topic(topic, queue)
+        records = self._queues.get((topic, queue), [])
+        times = [decode_record(record, 0).store_time_ms for record in records]
+        return sum(stored_ms < time_ms for stored_ms in times)
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResult:
+        for subscription in request.subscriptions:
+            self._topic(subscription.topic)
+        return await self._groups.heartbeat(request)
+
+    async def leave(self, group: str, client_id: str) -> None:
+        await self._groups.leave(group, client_id)
+
+    async def acquire_locks(
+        self, group: str, client_id: str, places: Sequence[QueuePlace]
+    ) -> LockAnswer:
+        for place in places:
+            self._topic(place.topic, place.queue)
+        return self._groups.acquire(group, client_id, places)
+
+    async def release_locks(
+        self, group: str, client_id: str, places: Sequence[QueuePlace]
+    ) -> LockAnswer:
+        answer = self._groups.release(group, client_id, places)
+        self._wake()
+        return answer
+
+    def members(self, group: str | None = None) -> list[MemberState]:
+        return self._groups.members(group)
+
+    def rebalances(self, group: str | None = None) -> list[Rebalance]:
+        return self._groups.rebalances(group)
+
+    def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
+        now_ms = self._clock.wall_ms()
+        return [
+            replace(lock, expires_in_ms=lock.expires_in_ms - now_ms)
+            for lock in self._groups.queue_locks(group)
+        ]
+
+    def release_lock(
+        self, group: str, place: QueuePlace, *, reason: str, expected_owner: str | None = None
+    ) -> LockTransition | None:
+        return self._groups.release_lock(group, place, reason=reason, expected_owner=expected_owner)
+
+    def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
+        return self._groups.rebalance(reason=reason, group=group)
+
+    def history(self, after: int) -> GroupHistory:
+        return self._groups.history(after)
+
+    def backlog(self, group: str | None = None) -> list[QueueBacklog]:
+        return [self._backlog_of(row) for row in self.group_progress(group)]
+
+    def _backlog_of(self, row: GroupProgress) -> QueueBacklog:
+        place = (row.topic, row.queue)
+        oldest_age_ms = None
+        if row.committed < row.max_offset:
+            stored_ms = decode_record(self._queues[place][row.committed], 0).store_time_ms
+            oldest_age_ms = self._clock.wall_ms() - stored_ms
+        lock = self._groups.lock(row.group, place)
+        return QueueBacklog(
+            group=row.group,
+            topic=row.topic,
+            queue=row.queue,
+            committed=row.committed,
+            delivered=row.delivered,
+            max_offset=row.max_offset,
+            in_flight=row.in_flight,
+            oldest_age_ms=oldest_age_ms,
+            stalled_ms=None,
+            head_attempts=None,
+            owner=self._groups.owner(row.group, place),
+            lock_epoch=None if lock is None else lock.epoch,
+            lock_expires_in_ms=(
+                None if lock is None else lock.expires_in_ms - self._clock.wall_ms()
+            ),
+        )
 
     def queue_ranges(self, topic: str) -> list[QueueRange]:
         return [
@@ -407,90 +574,19 @@ class FakeEngine:
             syncs=0,
             free_bytes=10**12,
             recovery=recovery,
+            rebalances=self._groups.rebalance_count,
         )
 
 
-def _matches(record: bytes, expression: str) -> bool:
-    hashes = filter_hashes(expression)
-    tag = decode_record(record, 0).properties.get(TAGS)
-    return hashes is None or (0 if tag is None else java_hash(tag)) in hashes
+def _matches(record: bytes, expression: str, filter_type: FilterType) -> bool:
+    wanted = compile_filter(expression, filter_type)
+    properties = decode_record(record, 0).properties
+    if wanted.hashes is None:
+        return wanted.matches(properties)
+    # By hash alone, as the engine does: a door must tell the collisions.
+    return java_hash(properties.get(TAGS, "")) in wanted.hashes
 
 
 def _block(topic: str, queue: int, records: list[bytes]) -> MessageBlock:
     sizes = np.array([len(record) for record in records], dtype=np.int32)
     return MessageBlock(topic=topic, queue=queue, payload=b"".join(records), sizes=sizes)
-
-
-class Recorder:
-    """An engine that keeps what it was asked to do, and can be told to fail."""
-
-    def __init__(self, engine: EngineAPI) -> None:
-        self._engine = engine
-        self.calls: list[str] = []
-        self.appends: list[tuple[list[RecordBatch], AckMode]] = []
-        self.failure: Exception | None = None
-        self.failure_count = 0
-
-    @property
-    def catalog(self) -> CatalogSnapshot:
-        return self._engine.catalog
-
-    def _asked(self, verb: str) -> None:
-        self.calls.append(verb)
-        if self.failure is not None:
-            self.failure_count += 1
-            raise self.failure
-
-    def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
-        self._engine.publish_catalog(snapshot)
-
-    async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
-        self._asked("append")
-        self.appends.append((list(batches), ack))
-        return await self._engine.append(batches, ack=ack)
-
-    async def pull(self, request: PullRequest) -> PullResult:
-        self._asked("pull")
-        return await self._engine.pull(request)
-
-    async def receive(self, request: ReceiveRequest) -> ReceiveResult:
-        self._asked("receive")
-        return await self._engine.receive(request)
-
-    async def ack(self, group: str, handles: Sequence[str]) -> list[SettleResult]:
-        self._asked("ack")
-        return await self._engine.ack(group, handles)
-
-    async def nack(
-        self, group: str, handles: Sequence[str], *, delay_ms: int = 0, reason: str = ""
-    ) -> list[SettleResult]:
-        self._asked("nack")
-        return await self._engine.nack(group, handles, delay_ms=delay_ms, reason=reason)
-
-    async def extend(
-        self, group: str, handles: Sequence[str], *, invisible_ms: int
-    ) -> list[SettleResult]:
-        self._asked("extend")
-        return await self._engine.extend(group, handles, invisible_ms=invisible_ms)
-
-    async def commit_offsets(self, group: str, commits: Sequence[OffsetCommit]) -> None:
-        self._asked("commit_offsets")
-        await self._engine.commit_offsets(group, commits)
-
-    def queue_ranges(self, topic: str) -> list[QueueRange]:
-        return self._engine.queue_ranges(topic)
-
-    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
-        return self._engine.topic_ranges(topics)
-
-    def clients(self, group: str | None = None) -> list[ClientSeen]:
-        return self._engine.clients(group)
-
-    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
-        return self._engine.forget_silent_clients(silent_ms)
-
-    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
-        return self._engine.group_progress(group)
-
-    def status(self) -> EngineStatus:
-        return self._engine.status()

@@ -10,7 +10,8 @@ from apps.doors.http.app import create_app, is_data_plane
 from apps.doors.http.settings import DoorSettings
 from apps.engine import errors
 from tests.doors.asgi import Client
-from tests.doors.fake_engine import ManualClock, Recorder
+from tests.doors.fake_engine import ManualClock
+from tests.doors.recorder import Recorder
 
 SEND = "/api/v1/topics/single/messages"
 DOCUMENT = {"messages": [{"body": "x"}]}
@@ -28,7 +29,7 @@ DOCUMENT = {"messages": [{"body": "x"}]}
         "/api/v1/groups/g/messages:steal",
         "/api/v1/groups/g/messages",
         "/healthz/",
-        "/api/v1/topics/" + "a" * 3000 + "/messages",
+        "/api/v1/topics/" + "a" * 5000 + "/messages",
         "/api/v1/topics/single/messages%0A",
     ],
 )
@@ -47,6 +48,10 @@ async def test_an_address_nobody_serves_is_not_found(client: Client, path: str) 
         ("GET", "/api/v1/groups/g/messages:receive", "POST"),
         ("PUT", "/api/v1/groups/g/messages:ack", "POST"),
         ("OPTIONS", "/api/v1/groups/g/offsets:commit", "POST"),
+        ("GET", "/api/v1/groups/g/members/c:heartbeat", "POST"),
+        ("DELETE", "/api/v1/groups/g/members/c:leave", "POST"),
+        ("GET", "/api/v1/groups/g/locks:acquire", "POST"),
+        ("POST", "/api/v1/topics/single/queues/0/offset", "GET, HEAD"),
         ("POST", "/healthz", "GET, HEAD"),
         ("POST", "/api/v1/delayed/h", "DELETE"),
     ],
@@ -63,10 +68,6 @@ async def test_a_wrong_method_is_told_the_right_ones(
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/api/v1/groups/g/members/ip@1%23a:heartbeat"),
-        ("POST", "/api/v1/groups/g/members/c:leave"),
-        ("POST", "/api/v1/groups/g/locks:acquire"),
-        ("POST", "/api/v1/groups/g/locks:release"),
         ("POST", "/api/v1/topics/single/transactions"),
         ("POST", "/api/v1/transactions/7f:commit"),
         ("POST", "/api/v1/transactions/7f:rollback"),
@@ -95,7 +96,17 @@ async def test_what_this_version_does_not_have_is_visibly_absent(
         ("/api/v1/groups/g/messages:receive", "POST", True),
         ("/api/v1/groups/g/messages:receive", "GET", True),
         ("/api/v1/groups/g/offsets:commit", "POST", True),
+        ("/api/v1/groups/g/offsets:begin", "POST", True),
         ("/api/v1/groups/g/offsets:preview", "POST", False),
+        ("/api/v1/groups/g/members/ip@1#a/b:heartbeat", "POST", True),
+        ("/api/v1/groups/g/members/c:leave", "POST", True),
+        ("/api/v1/groups/g/members", "GET", False),
+        ("/api/v1/groups/g/locks:acquire", "POST", True),
+        ("/api/v1/groups/g/locks:release", "POST", True),
+        ("/api/v1/groups/g/lag", "GET", False),
+        ("/api/v1/locks", "GET", False),
+        ("/api/v1/locks/7:release", "POST", False),
+        ("/api/v1/topics/t/queues/0/offset", "GET", True),
         ("/api/v1/groups/g/offsets", "GET", False),
         ("/api/v1/topics", "GET", False),
         ("/api/v1/topics/t", "PUT", False),

@@ -9,7 +9,8 @@ import pytest
 from apps.engine.codec import wire
 from apps.engine.codec.record import decode_record
 from tests.doors.asgi import RECORDS, Client, NoAnswer, Response
-from tests.doors.fake_engine import ManualClock, Recorder
+from tests.doors.fake_engine import ManualClock
+from tests.doors.recorder import Recorder
 
 GROUP = "/api/v1/groups/billing"
 
@@ -177,6 +178,39 @@ async def test_a_tag_that_only_shares_the_hash_is_settled_and_not_shown(
     clock.now_ms += 1001
     again = await receive(client, filter="Aa || BB")
     assert [message["body"] for message in again] == ["wanted"]
+
+
+async def test_a_receive_may_put_conditions_on_properties(
+    client: Client, clock: ManualClock
+) -> None:
+    messages = [
+        {"body": body, "tag": "BB", "properties": {"price": price}, "queue": 0}
+        for body, price in (("cheap", "5"), ("dear", "500"))
+    ]
+    await client.post("/api/v1/topics/single/messages", {"messages": messages, "ack": "sync"})
+
+    found = await receive(client, filter="price > 100", filter_type="SQL92", invisible_ms=1000)
+
+    assert [message["body"] for message in found] == ["dear"]
+    clock.now_ms += 1001
+    again = await receive(client)
+    assert [message["body"] for message in again] == ["dear"]
+
+
+@pytest.mark.parametrize(
+    ("filter_type", "text"), [("SQL92", "price >"), ("SQL92", ""), ("TAG", "A || || B")]
+)
+async def test_a_receive_with_what_is_no_filter_is_refused(
+    client: Client, engine: Recorder, filter_type: str, text: str
+) -> None:
+    await send(client, "a")
+
+    answer = await client.post(
+        f"{GROUP}/messages:receive", {"topic": "single", "filter_type": filter_type, "filter": text}
+    )
+
+    assert (answer.status, answer.code) == (400, "invalid_filter")
+    assert engine.status().leases == 0
 
 
 async def test_a_receive_may_name_several_topics(client: Client) -> None:

@@ -8,7 +8,8 @@ import pytest
 from apps.doors.http.app import create_app
 from apps.doors.http.settings import DoorSettings
 from tests.doors.asgi import RECORDS, Client
-from tests.doors.fake_engine import ManualClock, Recorder
+from tests.doors.fake_engine import ManualClock
+from tests.doors.recorder import Recorder
 
 SEND = "/api/v1/topics/single/messages"
 JSON = {"content-type": "application/json"}
@@ -109,7 +110,19 @@ async def test_a_refusal_before_a_body_that_was_held_back_closes_the_connection(
 
 
 @pytest.mark.parametrize(
-    "verb", ["messages:receive", "messages:ack", "messages:nack", "messages:extend"]
+    "verb",
+    [
+        "messages:receive",
+        "messages:ack",
+        "messages:nack",
+        "messages:extend",
+        "offsets:commit",
+        "offsets:begin",
+        "locks:acquire",
+        "locks:release",
+        "members/c:heartbeat",
+        "members/c:leave",
+    ],
 )
 async def test_a_command_is_at_most_a_mebibyte(
     engine: Recorder, clock: ManualClock, verb: str

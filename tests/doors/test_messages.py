@@ -7,6 +7,7 @@ from apps.doors.http.messages import TagFilter, message_of
 from apps.doors.http.times import rfc3339
 from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import Record, decode_record, encode_record
+from apps.engine.types import FilterType
 
 
 def record(properties: dict[str, str], *, born_time_ms: int = 1_700_000_000_123) -> Record:
@@ -95,4 +96,12 @@ def test_times_are_utc_with_milliseconds(time_ms: int, text: str) -> None:
 def test_only_another_tag_with_the_same_hash_is_a_collision(
     expression: str, tag: str, expected: bool
 ) -> None:
-    assert TagFilter(expression).is_collision(record({"TAGS": tag})) is expected
+    tag_filter = TagFilter(expression, FilterType.TAG)
+
+    assert tag_filter.is_collision(record({"TAGS": tag})) is expected
+
+
+def test_a_condition_has_no_collisions() -> None:
+    tag_filter = TagFilter("Aa = 'x'", FilterType.SQL92)
+
+    assert not tag_filter.is_collision(record({"TAGS": "BB"}))

@@ -1,15 +1,20 @@
 """What operators and their tools ask: health, readiness, metrics, the API's description."""
 
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apps.doors.http import metrics, openapi
 from apps.doors.http.app import create_app
+from apps.doors.http.pull import PARAMETERS
 from apps.doors.http.routing import ROWS
 from apps.doors.http.settings import DoorSettings
+from apps.engine.grouptypes import QueueBacklog
 from tests.doors.asgi import Client
 from tests.doors.fake_engine import ManualClock
+from tests.doors.recorder import Recorder
 
 SAMPLE = re.compile(r'[a-z_]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? -?[0-9]+')
 
@@ -57,6 +62,122 @@ async def test_metrics_count_what_came_in_and_what_is_left(client: Client) -> No
     assert "rocketmq_topic_number 4" in lines
 
 
+async def test_metrics_tell_what_each_queue_of_a_group_has_left(
+    client: Client, clock: ManualClock
+) -> None:
+    for queue, count in ((0, 3), (1, 1)):
+        messages = [{"body": "x", "queue": queue}] * count
+        await client.post("/api/v1/topics/orders/messages", {"messages": messages, "ack": "sync"})
+        clock.now_ms += 1000
+    commits = [{"topic": "orders", "queue": queue, "offset": "1"} for queue in (0, 1)]
+    await client.post("/api/v1/groups/billing/offsets:commit", {"offsets": commits})
+
+    lines = (await client.get("/metrics")).body.decode().splitlines()
+
+    labels = 'consumer_group="billing",topic="orders"'
+    assert f'mqweb_queue_lag_messages{{{labels},queue="0"}} 2' in lines
+    assert f'mqweb_queue_lag_messages{{{labels},queue="1"}} 0' in lines
+    assert f'mqweb_queue_oldest_age_ms{{{labels},queue="0"}} 2000' in lines
+    assert f"rocketmq_consumer_lag_messages{{{labels}}} 2" in lines
+    assert f"rocketmq_consumer_lag_latency{{{labels}}} 2000" in lines
+    # What has no oldest message has no age, and a zero would be one.
+    assert not any(f'oldest_age_ms{{{labels},queue="1"}}' in line for line in lines)
+
+
+async def test_metrics_count_members_locks_and_rebalances(
+    client: Client, clock: ManualClock
+) -> None:
+    async def rebalances() -> int:
+        lines = (await client.get("/metrics")).body.decode().splitlines()
+        (line,) = [line for line in lines if line.startswith("mqweb_rebalances_total")]
+        return int(line.split(" ")[1])
+
+    before = await rebalances()
+    subscribed = {"subscriptions": [{"topic": "orders"}]}
+    for client_id in ("a", "b"):
+        await client.post(f"/api/v1/groups/billing/members/{client_id}:heartbeat", subscribed)
+    lock = {"client_id": "c", "queues": [{"topic": "single", "queue": 0}]}
+    await client.post("/api/v1/groups/billing/locks:acquire", lock)
+    await client.post("/api/v1/groups/lapsed/locks:acquire", lock)
+
+    clock.now_ms += 59_999
+    await client.post("/api/v1/groups/billing/locks:acquire", lock)
+    clock.now_ms += 1
+    lines = (await client.get("/metrics")).body.decode().splitlines()
+
+    assert await rebalances() - before == 2
+    assert 'mqweb_queue_locks{consumer_group="billing"} 1' in lines
+    assert not any(line.startswith('mqweb_queue_locks{consumer_group="lapsed"') for line in lines)
+    assert 'rocketmq_consumer_connections{consumer_group="billing"} 2' in lines
+
+
+def backlog_row(group: str, queue: int, *, age_ms: int | None, lag: int) -> QueueBacklog:
+    return QueueBacklog(
+        group=group, topic="orders", queue=queue, committed=0, delivered=0, max_offset=lag,
+        in_flight=0, oldest_age_ms=age_ms, stalled_ms=None, head_attempts=None, owner=None,
+        lock_epoch=None, lock_expires_in_ms=None,
+    )  # fmt: skip
+
+
+class Reading:
+    """What an engine says, with a backlog of the test's choice."""
+
+    def __init__(self, engine: Recorder, rows: list[QueueBacklog]) -> None:
+        self._engine = engine
+        self._rows = rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def backlog(self) -> list[QueueBacklog]:
+        return self._rows
+
+
+def samples_of(engine: Recorder, rows: list[QueueBacklog], name: str) -> list[metrics.Sample]:
+    """Return the samples of one metric."""
+    reading: Any = Reading(engine, rows)
+    (found,) = [metric for metric in metrics.families(reading) if metric.name == name]
+    return list(found.samples)
+
+
+def test_an_age_nobody_knows_is_no_sample(engine: Recorder) -> None:
+    rows = [
+        backlog_row("cold", 0, age_ms=None, lag=5),
+        backlog_row("done", 0, age_ms=None, lag=0),
+        backlog_row("mixed", 0, age_ms=None, lag=5),
+        backlog_row("mixed", 1, age_ms=70, lag=5),
+        backlog_row("mixed", 2, age_ms=30, lag=5),
+    ]
+
+    latency = samples_of(engine, rows, "rocketmq_consumer_lag_latency")
+
+    assert {labels["consumer_group"]: value for labels, value in latency} == {
+        "done": 0,
+        "mixed": 70,
+    }
+
+
+def test_a_metric_has_a_bounded_number_of_series_and_says_what_was_left_out(
+    engine: Recorder,
+) -> None:
+    rows = [
+        backlog_row(f"g{group}", queue, age_ms=1, lag=1)
+        for group in range(6)
+        for queue in range(1000)
+    ]
+
+    lag = samples_of(engine, rows, "mqweb_queue_lag_messages")
+    left_out = samples_of(engine, rows, "mqweb_series_left_out")
+
+    assert len(lag) == 5000
+    assert {labels["consumer_group"] for labels, _ in lag} == {"g0", "g1", "g2", "g3", "g4"}
+    assert left_out == [
+        ({"metric": "mqweb_queue_lag_messages"}, 1000),
+        ({"metric": "mqweb_queue_oldest_age_ms"}, 1000),
+    ]
+    assert samples_of(engine, rows[:5000], "mqweb_series_left_out") == []
+
+
 async def test_metrics_are_well_formed(client: Client) -> None:
     await client.post("/api/v1/groups/billing/messages:receive", {"topic": "single"})
 
@@ -75,11 +196,22 @@ async def test_metrics_are_well_formed(client: Client) -> None:
             assert re.split(r"[ {]", line)[0] in named
 
 
+def test_every_metric_is_explained_to_operators(engine: Recorder) -> None:
+    explained = Path(__file__).parents[2].joinpath("docs", "OPERATIONS.md").read_text()
+
+    names = {metric.name for metric in metrics.families(engine)}
+
+    assert len(names) > 20
+    assert {name for name in names if f"`{name}`" not in explained} == set()
+    table = set(re.findall(r"`((?:mqweb|rocketmq)_[a-z_]+)`", explained))
+    assert table - names == set()
+
+
 def test_label_values_are_escaped() -> None:
     hostile = 'a"b\\c\nd'
     metric = metrics.Metric("name", "gauge", "Text.", [({"topic": hostile}, 1)])
 
-    text = metrics.render([metric])
+    text = metrics.render(metric)
 
     assert text.splitlines()[-1] == r'name{topic="a\"b\\c\nd"} 1'
 
@@ -125,6 +257,20 @@ def test_every_schema_that_is_referred_to_exists() -> None:
 
     assert found
     assert found <= {f"#/components/schemas/{name}" for name in components["schemas"]}
+
+
+def test_what_is_described_is_what_is_answered() -> None:
+    described = openapi.paths()
+
+    heartbeat = described["/api/v1/groups/{group}/members/{client_id}:heartbeat"]["post"]
+    pull = described["/api/v1/topics/{topic}/queues/{queue}/messages"]["get"]
+    leave = described["/api/v1/groups/{group}/members/{client_id}:leave"]["post"]
+    assert {p["name"] for p in pull["parameters"] if p["in"] == "query"} == PARAMETERS
+    assert "409" in pull["responses"]
+    assert heartbeat["requestBody"]["required"] is True
+    assert leave["requestBody"]["required"] is False
+    blocked = openapi.components()["schemas"]["ReceiveAnswer"]["properties"]["blocked_by_lock"]
+    assert len(blocked["items"]["anyOf"]) == 2
 
 
 @pytest.mark.parametrize("field", ["message_id", "offset", "store_time", "recall_handle"])

@@ -2,13 +2,14 @@
 
 import asyncio
 import struct
+from urllib.parse import quote
 
 import pytest
 
 from apps.engine.codec import wire
 from apps.engine.codec.record import decode_record
 from tests.doors.asgi import RECORDS, Client, NoAnswer
-from tests.doors.fake_engine import Recorder
+from tests.doors.recorder import Recorder
 
 SEND = "/api/v1/topics/single/messages"
 PULL = "/api/v1/topics/single/queues/0/messages"
@@ -109,6 +110,61 @@ async def test_when_only_hashes_match_there_is_no_matched_message(client: Client
     assert found["next_offset"] == "1"
 
 
+async def send_priced(client: Client) -> None:
+    """Send two messages of one tag that differ in a property; their tag shares a hash with `Aa`."""
+    messages = [
+        {"body": body, "tag": "BB", "properties": {"price": price}}
+        for body, price in (("cheap", "5"), ("dear", "500"))
+    ]
+    answer = await client.post(SEND, {"messages": messages, "ack": "sync"})
+    assert answer.status == 201
+
+
+async def test_a_condition_on_properties_takes_what_it_is_true_for(client: Client) -> None:
+    await send_priced(client)
+
+    query = f"offset=0&filter_type=SQL92&filter={quote('price > 100')}"
+    found = (await client.get(f"{PULL}?{query}")).json()
+
+    assert [message["body"] for message in found["messages"]] == ["dear"]
+    assert (found["status"], found["next_offset"]) == ("FOUND", "2")
+
+
+async def test_a_condition_is_never_taken_for_a_tag(client: Client) -> None:
+    """`Aa` is a property here. The tags `BB` and `Aa` have one hash, and none is a collision."""
+    await send_priced(client)
+
+    query = f"offset=0&filter_type=SQL92&filter={quote('Aa IS NULL')}"
+    found = (await client.get(f"{PULL}?{query}")).json()
+
+    assert [message["body"] for message in found["messages"]] == ["cheap", "dear"]
+
+
+@pytest.mark.parametrize(
+    ("filter_type", "text"),
+    [("SQL92", "price >"), ("SQL92", ""), ("SQL92", "price LIKE 'x'"), ("TAG", "A || || B")],
+)
+@pytest.mark.parametrize("accept", ["application/json", RECORDS])
+async def test_what_is_no_filter_is_refused(
+    client: Client, filter_type: str, text: str, accept: str
+) -> None:
+    await send_priced(client)
+
+    query = f"offset=0&filter_type={filter_type}&filter={quote(text)}"
+    answer = await client.get(f"{PULL}?{query}", headers={"accept": accept})
+
+    assert (answer.status, answer.code) == (400, "invalid_filter")
+    assert answer.json()["detail"].startswith("at character ")
+
+
+async def test_a_pull_of_a_group_that_nobody_decided_about_needs_no_lock(client: Client) -> None:
+    await send(client, "a")
+
+    found = (await client.get(f"{PULL}?offset=0&group=billing&client_id=c")).json()
+
+    assert [message["body"] for message in found["messages"]] == ["a"]
+
+
 async def test_the_byte_limit_still_lets_one_message_through(client: Client) -> None:
     await send(client, "x" * 500, "y" * 500)
 
@@ -195,6 +251,19 @@ async def test_a_server_that_stops_takes_its_parked_pulls_along(
         ("offset=0&filter=%C3", "?filter"),
         ("offset=0&filter=" + "t" * 4097, "?filter"),
         ("offset=0&wait=5", ""),
+        ("offset=0&filter_type=sql92", "?filter_type"),
+        ("offset=0&filter_type=", "?filter_type"),
+        ("offset=0&group=a.b", "?group"),
+        ("offset=0&group=", "?group"),
+        ("offset=0&client_id=c", "?client_id"),
+        ("offset=0&epoch=1", "?epoch"),
+        ("offset=0&generation=1", "?generation"),
+        ("offset=0&group=g&generation=1", "?client_id"),
+        ("offset=0&group=g&client_id=" + "c" * 256, "?client_id"),
+        ("offset=0&group=g&client_id=c&generation=-1", "?generation"),
+        ("offset=0&group=g&client_id=c&generation=9007199254740992", "?generation"),
+        ("offset=0&group=g&client_id=c&epoch=", "?epoch"),
+        ("offset=0&group=g&client_id=c&epoch=1&epoch=2", "?epoch"),
     ],
 )
 async def test_a_bad_query_names_the_parameter(
@@ -202,7 +271,8 @@ async def test_a_bad_query_names_the_parameter(
 ) -> None:
     answer = await client.get(f"{PULL}?{query}")
 
-    assert (answer.status, answer.code) == (422, "invalid_argument")
+    assert answer.status == 422
+    assert answer.code == ("invalid_name" if pointer == "?group" else "invalid_argument")
     assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
     assert engine.calls == []
 

@@ -7,11 +7,13 @@ import pytest
 
 from apps.doors.http.app import create_app
 from apps.doors.http.settings import DoorSettings
-from apps.engine.types import AckMode
+from apps.engine.types import AckMode, CatalogSnapshot, TopicSpec
 from tests.doors.asgi import Client
-from tests.doors.fake_engine import ManualClock, Recorder
+from tests.doors.fake_engine import ManualClock
+from tests.doors.recorder import Recorder
 
 MESSAGES = "/api/v1/topics/single/messages"
+ORDERS = "/api/v1/topics/orders/messages"
 
 
 async def pulled(client: Client, topic: str = "single", queue: int = 0) -> list[dict[str, Any]]:
@@ -128,6 +130,37 @@ async def test_requests_without_a_key_take_the_queues_in_turn(client: Client) ->
         queues.append({result["queue"] for result in answer.json()["results"]})
 
     assert queues == [{0}, {1}, {2}, {3}] * 2
+
+
+async def test_messages_go_only_to_the_queues_that_take_some(
+    client: Client, engine: Recorder
+) -> None:
+    """While a topic shrinks its last queues are read empty; while it grows new ones may wait."""
+    shrinking = TopicSpec(name="orders", queue_count=4, write_queue_count=2)
+    engine.publish_catalog(CatalogSnapshot(version=2, topics={"orders": shrinking}))
+    keyed = [{"body": key, "sharding_key": key} for key in "abcdefgh"]
+
+    for _ in range(4):
+        await client.post(ORDERS, {"messages": [{"body": "x"}], "ack": "sync"})
+    by_key = await client.post(ORDERS, {"messages": keyed, "ack": "sync"})
+    chosen = await client.post(ORDERS, {"messages": [{"body": "x", "queue": 2}, {"body": "y"}]})
+
+    ends = [found.max_offset for found in engine.queue_ranges("orders")]
+    assert [ends[queue] > 2 for queue in range(4)] == [True, True, False, False]
+    assert ends[2:] == [0, 0]
+    assert {result["queue"] for result in by_key.json()["results"]} == {0, 1}
+    assert [result["status"] for result in chosen.json()["results"]] == [404, 201]
+
+
+async def test_a_topic_without_a_queue_that_takes_messages_refuses_them(
+    client: Client, engine: Recorder
+) -> None:
+    closed = TopicSpec(name="orders", queue_count=4, write_queue_count=0)
+    engine.publish_catalog(CatalogSnapshot(version=2, topics={"orders": closed}))
+
+    answer = await client.post(ORDERS, {"messages": [{"body": "x", "sharding_key": "k"}]})
+
+    assert (answer.status, answer.code) == (404, "unknown_queue")
 
 
 async def test_a_request_is_one_append_with_runs_of_a_queue_together(

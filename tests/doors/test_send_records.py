@@ -11,7 +11,7 @@ from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import encode_record
 from apps.engine.types import AckMode
 from tests.doors.asgi import RECORDS, Client
-from tests.doors.fake_engine import Recorder
+from tests.doors.recorder import Recorder
 
 TARGET = "/api/v1/topics/orders/messages"
 

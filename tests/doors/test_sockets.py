@@ -10,7 +10,8 @@ import uvicorn
 
 from apps.doors.http.app import create_app
 from apps.doors.http.settings import DoorSettings
-from tests.doors.fake_engine import ManualClock, Recorder
+from tests.doors.fake_engine import ManualClock
+from tests.doors.recorder import Recorder
 
 PULL = "/api/v1/topics/single/queues/0/messages"
 SEND = "/api/v1/topics/single/messages"
@@ -175,6 +176,66 @@ async def test_a_closed_connection_ends_its_parked_pull(port: int, engine: Recor
     while engine.status().parked:
         await asyncio.sleep(0)
     assert engine.calls == ["pull"]
+
+
+HEARTBEAT = "/api/v1/groups/g/members/10.0.0.7%2Fa:heartbeat"
+LEAVE = "/api/v1/groups/g/members/10.0.0.7%2Fa:leave"
+
+
+def subscribed(**fields: object) -> bytes:
+    return json.dumps({"subscriptions": [{"topic": "single"}]} | fields).encode()
+
+
+async def test_a_member_joins_and_leaves_without_a_body(
+    connection: Connection, engine: Recorder
+) -> None:
+    await connection.request("POST", HEARTBEAT, subscribed())
+    joined, _, body = await connection.answer()
+    members = [member.client_id for member in engine.members()]
+    await connection.write(
+        f"POST {LEAVE} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n".encode()
+    )
+    left, headers, _ = await connection.answer()
+
+    assert (joined, json.loads(body)["assignment"]) == (200, {"single": [0]})
+    assert members == ["10.0.0.7/a"]
+    assert left == 204
+    assert "content-length" not in headers
+    assert engine.members() == []
+
+
+async def test_a_closed_connection_ends_its_parked_heartbeat_and_soon_its_membership(
+    port: int, connection: Connection, engine: Recorder, clock: ManualClock
+) -> None:
+    await connection.request("POST", HEARTBEAT, subscribed())
+    _, _, body = await connection.answer()
+    generation = json.loads(body)["generation"]
+    parked = Connection(*await asyncio.open_connection("127.0.0.1", port))
+    await parked.request("POST", HEARTBEAT, subscribed(generation=generation, wait_ms=30_000))
+    while not any(member.is_waiting for member in engine.members()):
+        await asyncio.sleep(0)
+
+    await parked.close()
+
+    while any(member.is_waiting for member in engine.members()):
+        await asyncio.sleep(0)
+    assert len(engine.members()) == 1
+    clock.now_ms += 5_001
+    engine.rebalance(reason="beat")
+    assert engine.members() == []
+
+
+async def test_a_lost_lock_is_told_by_a_problem_document(connection: Connection) -> None:
+    await connection.request(
+        "GET", f"{PULL}?offset=0&group=g&client_id=c&epoch=1&wait_ms=30000", extra="accept: */*\r\n"
+    )
+    status, headers, body = await connection.answer()
+    await connection.request("GET", "/healthz")
+    after, _, _ = await connection.answer()
+
+    assert (status, json.loads(body)["code"]) == (409, "lock_lost")
+    assert headers["content-type"] == "application/problem+json"
+    assert after == 200
 
 
 async def test_a_topic_name_with_a_percent_sign_arrives_decoded_once(

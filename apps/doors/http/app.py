@@ -8,7 +8,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from apps.doors.hosts import host_check
-from apps.doors.http import answers, health, metrics, pull, receive, send, settle
+from apps.doors.http import (
+    answers,
+    health,
+    locks,
+    members,
+    metrics,
+    offsets,
+    pull,
+    receive,
+    send,
+    settle,
+)
 from apps.doors.http.answers import Answer, Header
 from apps.doors.http.calls import Call, Door, Receive, Scope, Send
 from apps.doors.http.refusals import ClientGone, Refusal
@@ -31,7 +42,13 @@ _HANDLERS: Mapping[Verb, Handler] = {
     Verb.ACK: settle.ack,
     Verb.NACK: settle.nack,
     Verb.EXTEND: settle.extend,
-    Verb.COMMIT: settle.commit,
+    Verb.COMMIT: offsets.commit,
+    Verb.BEGIN: offsets.begin,
+    Verb.OFFSET_AT: offsets.offset_at,
+    Verb.HEARTBEAT: members.heartbeat,
+    Verb.LEAVE: members.leave,
+    Verb.ACQUIRE: locks.acquire,
+    Verb.RELEASE: locks.release,
     Verb.READY: health.ready,
     Verb.METRICS: metrics.metrics,
 }
@@ -69,7 +86,16 @@ def create_app(
                 engine = engine_of()
                 if engine is None:
                     raise Stopping("the engine is not open")
-                call = Call(engine, match.name, match.queue, scope, fields, receive, request_id)
+                call = Call(
+                    engine,
+                    match.name,
+                    match.queue,
+                    match.client_id,
+                    scope,
+                    fields,
+                    receive,
+                    request_id,
+                )
                 answer = await _HANDLERS[verb](door, call)
         except Refusal as refusal:
             answer, headers = answers.of_refusal(refusal, request_id)

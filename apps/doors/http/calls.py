@@ -53,22 +53,37 @@ class Door:
 class Call:
     """One request to one verb. A plain slotted class: it is made for every request."""
 
-    __slots__ = ("client", "engine", "fields", "name", "query", "queue", "receive", "request_id")
+    __slots__ = (
+        "client",
+        "client_id",
+        "engine",
+        "fields",
+        "name",
+        "query",
+        "queue",
+        "receive",
+        "request_id",
+    )
 
     def __init__(
         self,
         engine: EngineAPI,
         name: str,
         queue: int,
+        client_id: str,
         scope: Scope,
         fields: dict[bytes, bytes],
         receive: Receive,
         request_id: bytes,
     ) -> None:
-        """Keep what handlers look at; `fields` are the headers by lower-case name."""
+        """Keep what handlers look at; `fields` are the headers by lower-case name.
+
+        `name`, `queue` and `client_id` are those of the address.
+        """
         self.engine = engine
         self.name = name
         self.queue = queue
+        self.client_id = client_id
         self.query: bytes = scope["query_string"]
         self.client: tuple[str, int] | None = scope.get("client")
         self.fields = fields

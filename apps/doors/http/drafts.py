@@ -2,22 +2,17 @@
 
 import binascii
 from dataclasses import dataclass
-from functools import lru_cache
 
 from apps.doors.http.settings import DoorSettings
 from apps.doors.http.shapes import OutgoingMessage
 from apps.engine.codec import properties as names
-from apps.engine.codec.tags import java_hash, queue_of_key
+from apps.engine.codec.tags import queue_of_key
 from apps.engine.errors import (
     InvalidArgument,
     MalformedBatch,
     MessageTooLarge,
     UnknownQueue,
 )
-
-# A longer tag is hashed each time rather than kept.
-_TAG_CHARACTERS_KEPT = 64
-_known_hash = lru_cache(maxsize=1024)(java_hash)
 
 
 @dataclass(slots=True)
@@ -32,13 +27,6 @@ class Run:
     message_ids: list[str]
 
 
-def tag_hash(tag: str | None) -> int:
-    """Return the hash of a tag; 0 without one."""
-    if tag is None:
-        return 0
-    return _known_hash(tag) if len(tag) <= _TAG_CHARACTERS_KEPT else java_hash(tag)
-
-
 def is_delayed(message: OutgoingMessage) -> str | None:
     """Return the field by which a message asks for a delay; None when it does not."""
     if message.delay_level is not None:
@@ -51,7 +39,8 @@ def is_delayed(message: OutgoingMessage) -> str | None:
 def queue_for(message: OutgoingMessage, queue_count: int) -> int | None:
     """Return the queue a message asks for; None when it leaves the choice to the door.
 
-    Raises UnknownQueue, or InvalidArgument when it asks twice.
+    `queue_count` is that of the queues that take messages. Raises UnknownQueue, or InvalidArgument
+    when it asks twice.
     """
     queue, key = message.queue, message.sharding_key
     if queue is None:
@@ -63,7 +52,7 @@ def queue_for(message: OutgoingMessage, queue_count: int) -> int | None:
     if key is not None:
         raise InvalidArgument("give sharding_key or queue, not both")
     if not 0 <= queue < queue_count:
-        raise UnknownQueue(f"the topic has queues 0 to {queue_count - 1}")
+        raise UnknownQueue(f"the topic takes messages in queues 0 to {queue_count - 1}")
     return queue
 
 

@@ -10,8 +10,9 @@ from apps.doors.http.times import rfc3339
 from apps.engine.codec import properties as names
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.record import Record, decode_record
-from apps.engine.codec.tags import filter_tags, java_hash
-from apps.engine.types import MessageBlock
+from apps.engine.codec.tags import java_hash
+from apps.engine.filters.subscription import compile_filter
+from apps.engine.types import FilterType, MessageBlock
 
 # Shown as fields of their own.
 _FIELDS = frozenset({names.TAGS, names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY})
@@ -30,14 +31,16 @@ def records_of(block: MessageBlock) -> Iterator[Record]:
 class TagFilter:
     """Tells the messages that only share a hash with the tags asked for.
 
-    The engine filters by hash, and two tags may have the same one. A message whose hash is not
+    The engine filters tags by hash, and two may have the same one. A message whose hash is not
     among those asked for was handed out for a reason of the engine's own, and is none of these.
+    Conditions on properties (SQL92) are the engine's alone.
     """
 
-    def __init__(self, expression: str) -> None:
-        """Read a subscription such as `A || B`; `*` and nothing take all messages."""
-        self._tags = frozenset(filter_tags(expression) or ())
-        self._hashes = frozenset(map(java_hash, self._tags))
+    def __init__(self, expression: str, filter_type: FilterType) -> None:
+        """Read a subscription; one without tags has no collisions."""
+        found = compile_filter(expression, filter_type)
+        self._tags = found.tags or frozenset()
+        self._hashes = found.hashes or ()
 
     def is_collision(self, record: Record) -> bool:
         """Say whether a record has another tag than was asked for, with the hash of one."""

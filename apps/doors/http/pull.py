@@ -1,16 +1,26 @@
 """GET /topics/{topic}/queues/{queue}/messages: read a queue from an offset. Translates only."""
 
-from apps.doors.http import answers, messages, reading
+from apps.doors.http import answers, messages, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
 from apps.doors.http.refusals import invalid
-from apps.doors.http.shapes import FILTER_CHARACTERS_MAX, JSON_FETCH_MESSAGES_MAX, PullAnswer
+from apps.doors.http.shapes import (
+    FENCE_MAX,
+    FILTER_CHARACTERS_MAX,
+    JSON_FETCH_MESSAGES_MAX,
+    PullAnswer,
+)
 from apps.engine import limits
 from apps.engine.codec import wire
-from apps.engine.types import PullRequest, PullResult, PullStatus
+from apps.engine.types import FilterType, PullRequest, PullResult, PullStatus
 
 _RECORDS = wire.MEDIA_TYPE.encode()
-_PARAMETERS = ("offset", "max", "max_bytes", "wait_ms", "filter")
+PARAMETERS = frozenset(
+    (
+        "offset", "max", "max_bytes", "wait_ms", "filter", "filter_type",
+        "group", "client_id", "epoch", "generation",
+    )
+)  # fmt: skip
 MESSAGES_DEFAULT = 32
 BYTES_DEFAULT = 4 * limits.MIB
 
@@ -22,14 +32,16 @@ async def pull(_door: Door, call: Call) -> Answer:
     result = await (reading.unless_gone(work, call.receive) if request.wait_ms else work)
     if reading.wants(call, _RECORDS):
         return 200, answers.RECORDS, wire.build_pull(result)
-    return answers.json(200, _answer_of(result, messages.TagFilter(request.filter)))
+    shown = messages.TagFilter(request.filter, request.filter_type)
+    return answers.json(200, _answer_of(result, shown))
 
 
 def _request_of(call: Call) -> PullRequest:
-    query = reading.query_of(call, _PARAMETERS)
-    tags = query.get("filter", "*")
-    if len(tags) > FILTER_CHARACTERS_MAX:
+    query = reading.query_of(call, PARAMETERS)
+    expression = query.get("filter", "*")
+    if len(expression) > FILTER_CHARACTERS_MAX:
         raise invalid("?filter", f"longer than {FILTER_CHARACTERS_MAX} characters")
+    group, client_id, epoch, generation = _member_of(query)
     messages_max = reading.number(
         query, "max", default=MESSAGES_DEFAULT, low=1, high=limits.FETCH_MESSAGES_MAX
     )
@@ -44,8 +56,46 @@ def _request_of(call: Call) -> PullRequest:
             query, "max_bytes", default=BYTES_DEFAULT, low=1, high=limits.FETCH_BYTES_MAX
         ),
         wait_ms=reading.number(query, "wait_ms", default=0, high=limits.WAIT_MS_MAX),
-        filter=tags,
+        filter=expression,
+        filter_type=_filter_type(query.get("filter_type")),
+        group=group,
+        client_id=client_id,
+        epoch=epoch,
+        generation=generation,
     )
+
+
+def _filter_type(text: str | None) -> FilterType:
+    if text is None:
+        return FilterType.TAG
+    try:
+        return FilterType(text)
+    except ValueError:
+        raise invalid("?filter_type", f"must be one of {', '.join(FilterType)}") from None
+
+
+def _member_of(query: dict[str, str]) -> tuple[str, str, int | None, int | None]:
+    """Return the group, client id, epoch and generation a pull is made with.
+
+    Without a group there is nothing they could be checked against, and ignoring a fence would
+    pretend that there is one.
+    """
+    if "group" not in query:
+        for name in ("client_id", "epoch", "generation"):
+            if name in query:
+                raise invalid(f"?{name}", "needs a group")
+        return "", "", None, None
+    group = places.group_at(query["group"], "?group")
+    client_id = query.get("client_id", "")
+    if len(client_id) > limits.CLIENT_ID_CHARACTERS_MAX:
+        raise invalid("?client_id", f"longer than {limits.CLIENT_ID_CHARACTERS_MAX} characters")
+    if "generation" in query and not client_id:
+        raise invalid("?client_id", "required with generation")
+    return group, client_id, _fence(query, "epoch"), _fence(query, "generation")
+
+
+def _fence(query: dict[str, str], name: str) -> int | None:
+    return None if name not in query else reading.number(query, name, default=0, high=FENCE_MAX)
 
 
 def _answer_of(result: PullResult, tag_filter: messages.TagFilter) -> PullAnswer:

@@ -74,6 +74,20 @@ async def json_of(call: Call, decoder: msgspec.json.Decoder[_Value], bytes_max: 
     return decode(decoder, await body_of(call, min(bytes_max, _COMMAND_BYTES_MAX)))
 
 
+async def nothing_of(call: Call, decoder: msgspec.json.Decoder[Any]) -> None:
+    """Read a request that has nothing to say: no body, or one the decoder takes.
+
+    Raises Refusal for any other.
+    """
+    body = await body_of(call, _COMMAND_BYTES_MAX)
+    # A page of another origin can post without a body and without being asked; it cannot hide
+    # where it comes from, and it cannot say that it sends JSON.
+    if (body or b"origin" in call.fields) and not is_json(call.fields.get(b"content-type", b"")):
+        raise unsupported_media_type("application/json")
+    if body:
+        decode(decoder, body)
+
+
 def unsupported_media_type(*taken: str) -> Refusal:
     """Return the refusal of a body in another media type than those taken."""
     return Refusal(
@@ -120,8 +134,13 @@ def _invalid(detail: str, path: str) -> Refusal:
 
 def query_of(call: Call, names: Collection[str]) -> dict[str, str]:
     """Return the query's parameters; raise Refusal for one that is unknown or given twice."""
+    return parameters_of(call.query, names)
+
+
+def parameters_of(query: bytes, names: Collection[str]) -> dict[str, str]:
+    """Return the parameters of a query as it came; see `query_of`."""
     values: dict[str, str] = {}
-    for item in call.query.split(b"&") if call.query else ():
+    for item in query.split(b"&") if query else ():
         if not item:
             continue
         name, _, value = item.decode("latin-1").partition("=")

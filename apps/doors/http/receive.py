@@ -2,22 +2,20 @@
 
 from functools import partial
 
-from apps.doors.http import answers, messages, reading
+from apps.doors.http import answers, messages, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
-from apps.doors.http.refusals import Refusal, invalid
-from apps.doors.http.routing import name_rule
+from apps.doors.http.refusals import invalid
 from apps.doors.http.shapes import (
     JSON_FETCH_MESSAGES_MAX,
     IncomingMessage,
+    QueueItem,
     ReceiveAnswer,
     ReceiveBody,
     receive_decoder,
 )
 from apps.doors.http.times import rfc3339
-from apps.engine import limits
 from apps.engine.codec import wire
-from apps.engine.errors import InvalidName
 from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
 
 _RECORDS = wire.MEDIA_TYPE.encode()
@@ -35,12 +33,19 @@ async def receive(door: Door, call: Call) -> Answer:
         result = await work
     if is_binary:
         return 200, answers.RECORDS, wire.build_receive(result)
-    found, collisions = _messages_of(result.leases, messages.TagFilter(request.filter))
+    shown = messages.TagFilter(request.filter, request.filter_type)
+    found, collisions = _messages_of(result.leases, shown)
     if collisions:
         # The engine matched hashes. To the group these messages are filtered out, so settled.
         await call.engine.ack(call.name, collisions)
-    blocked = [queue for _topic, queue in result.blocked]
-    return answers.json(200, ReceiveAnswer(messages=found, blocked_by_lock=blocked))
+    return answers.json(200, ReceiveAnswer(found, _blocked_of(request, result)))
+
+
+def _blocked_of(request: ReceiveRequest, result: ReceiveResult) -> list[int | QueueItem]:
+    """Return the queues passed over, by number alone where that says which they are."""
+    if len(request.topics) == 1:
+        return [queue for _topic, queue in result.blocked]
+    return [QueueItem(topic=topic, queue=queue) for topic, queue in result.blocked]
 
 
 async def _give_back(call: Call, result: ReceiveResult) -> None:
@@ -54,16 +59,15 @@ async def _give_back(call: Call, result: ReceiveResult) -> None:
 
 
 def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveRequest:
-    if body.filter_type == "SQL92":
-        detail = "filter_type SQL92 does not exist in this version"
-        raise Refusal(
-            "unsupported", detail, errors=({"pointer": "/filter_type", "detail": detail},)
-        )
     if (body.topic is None) == (body.topics is None):
         raise invalid("/topic", "give topic or topics, not both")
-    topics = (body.topic,) if body.topic is not None else tuple(body.topics or ())
-    if any(limits.NAME_PATTERN.fullmatch(topic) is None for topic in topics):
-        raise InvalidName(name_rule("topic"))
+    if body.topic is not None:
+        topics: tuple[str, ...] = (places.topic_at(body.topic, "/topic"),)
+    else:
+        topics = tuple(
+            places.topic_at(topic, f"/topics/{index}")
+            for index, topic in enumerate(body.topics or ())
+        )
     return ReceiveRequest(
         group=group,
         topics=topics,
@@ -71,6 +75,7 @@ def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveReq
         wait_ms=body.wait_ms,
         invisible_ms=body.invisible_ms,
         filter=body.filter,
+        filter_type=body.filter_type,
         client_id=body.client_id,
         ordered=body.ordered,
         high_queue_first=body.high_queue_first,

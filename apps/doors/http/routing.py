@@ -13,8 +13,9 @@ from urllib.parse import unquote_to_bytes
 from apps.engine import limits
 from apps.engine.errors import EngineError, InvalidArgument, InvalidName
 
-# Longer than any valid address: three names of 127 characters, each written as `%XX`.
-PATH_BYTES_MAX = 2048
+# Longer than any valid address: a name of 127 characters and a client id of 255, each character
+# of up to four bytes and each byte written as `%XX`.
+PATH_BYTES_MAX = 4096
 _QUEUE = re.compile(r"[0-9]{1,10}")
 
 
@@ -28,6 +29,12 @@ class Verb(StrEnum):
     NACK = "nack"
     EXTEND = "extend"
     COMMIT = "commit"
+    BEGIN = "begin"
+    OFFSET_AT = "offset_at"
+    HEARTBEAT = "heartbeat"
+    LEAVE = "leave"
+    ACQUIRE = "acquire_locks"
+    RELEASE = "release_locks"
     UNSUPPORTED = "unsupported"
     """In the contract, and not in this version."""
     ALIVE = "alive"
@@ -65,10 +72,12 @@ ROWS = (
     _post("/api/v1/groups/{group}/messages:nack", Verb.NACK),
     _post("/api/v1/groups/{group}/messages:extend", Verb.EXTEND),
     _post("/api/v1/groups/{group}/offsets:commit", Verb.COMMIT),
-    _post("/api/v1/groups/{group}/members/{client_id}:heartbeat", Verb.UNSUPPORTED),
-    _post("/api/v1/groups/{group}/members/{client_id}:leave", Verb.UNSUPPORTED),
-    _post("/api/v1/groups/{group}/locks:acquire", Verb.UNSUPPORTED),
-    _post("/api/v1/groups/{group}/locks:release", Verb.UNSUPPORTED),
+    _post("/api/v1/groups/{group}/offsets:begin", Verb.BEGIN),
+    _get("/api/v1/topics/{topic}/queues/{queue}/offset", Verb.OFFSET_AT),
+    _post("/api/v1/groups/{group}/members/{client_id}:heartbeat", Verb.HEARTBEAT),
+    _post("/api/v1/groups/{group}/members/{client_id}:leave", Verb.LEAVE),
+    _post("/api/v1/groups/{group}/locks:acquire", Verb.ACQUIRE),
+    _post("/api/v1/groups/{group}/locks:release", Verb.RELEASE),
     _post("/api/v1/topics/{topic}/transactions", Verb.UNSUPPORTED),
     _post("/api/v1/transactions/{id}:commit", Verb.UNSUPPORTED),
     _post("/api/v1/transactions/{id}:rollback", Verb.UNSUPPORTED),
@@ -87,15 +96,21 @@ class Match:
     row: Row
     name: str = ""
     queue: int = -1
+    client_id: str = ""
     refusal: tuple[type[EngineError], str] | None = None
     """What is wrong with the names, to be raised; checked after the method."""
+
+
+# A client chooses its id itself and may well put a slash into it. Decoded, as `is_data_plane` gets
+# the path, that is no other address either.
+_SEGMENTS = {"client_id": ".+"}
 
 
 def _pattern(path: str) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", path)
     return re.compile(
         "".join(
-            f"(?P<{part}>[^/]+)" if index % 2 else re.escape(part)
+            f"(?P<{part}>{_SEGMENTS.get(part, '[^/]+')})" if index % 2 else re.escape(part)
             for index, part in enumerate(parts)
         )
     )
@@ -147,12 +162,25 @@ def _match(row: Row, segments: dict[str, str]) -> Match:
             name = unquote_to_bytes(segments[kind]).decode("utf-8", "replace")
             if limits.NAME_PATTERN.fullmatch(name) is None:
                 return Match(row, refusal=(InvalidName, name_rule(kind)))
+    if "client_id" in segments:
+        return _match_client(row, name, unquote_to_bytes(segments["client_id"]))
     queue = segments.get("queue")
     if queue is None:
         return Match(row, name)
     if _QUEUE.fullmatch(queue) is None:
         return Match(row, refusal=(InvalidArgument, "the queue must be a decimal number"))
     return Match(row, name, int(queue))
+
+
+def _match_client(row: Row, name: str, written: bytes) -> Match:
+    try:
+        client_id = written.decode()
+    except UnicodeDecodeError:
+        return Match(row, refusal=(InvalidArgument, "the client id is not UTF-8"))
+    if len(client_id) > limits.CLIENT_ID_CHARACTERS_MAX:
+        rule = f"a client id has at most {limits.CLIENT_ID_CHARACTERS_MAX} characters"
+        return Match(row, refusal=(InvalidArgument, rule))
+    return Match(row, name, client_id=client_id)
 
 
 def name_rule(kind: str) -> str:

@@ -3,6 +3,8 @@
 Translates only: what is stored, when it is safe and what is refused is the engine's to say.
 """
 
+from functools import lru_cache
+
 import msgspec
 import numpy as np
 
@@ -23,7 +25,8 @@ from apps.doors.http.times import rfc3339
 from apps.engine import limits
 from apps.engine.codec import wire
 from apps.engine.codec.record import encode_record
-from apps.engine.errors import BatchTooLarge, EngineError, UnknownTopic
+from apps.engine.codec.tags import tag_hash
+from apps.engine.errors import BatchTooLarge, EngineError, UnknownQueue, UnknownTopic
 from apps.engine.types import AckMode, Appended, RecordBatch, TopicSpec
 
 _RECORDS = wire.MEDIA_TYPE.encode()
@@ -72,6 +75,8 @@ def _topic(call: Call) -> TopicSpec:
     topic = call.engine.catalog.topics.get(call.name)
     if topic is None:
         raise UnknownTopic(f"there is no topic {call.name}")
+    if topic.writable_count == 0:
+        raise UnknownQueue("no queue of the topic takes messages")
     return topic
 
 
@@ -90,13 +95,14 @@ def _runs_of(
     now_ms = door.clock.wall_ms()
     born_host = call.born_host()
     name = topic.name.encode()
+    writable_count = topic.writable_count
     turn = -1
     runs: list[drafts.Run] = []
     last_queue = -1
     has_failures = False
     for index, message in enumerate(messages):
         try:
-            queue = drafts.queue_for(message, topic.queue_count)
+            queue = drafts.queue_for(message, writable_count)
             body = drafts.body_of(message, settings)
             message_id = door.message_ids.new(wall_ms=now_ms)
             properties = drafts.properties_of(message, message_id, settings)
@@ -122,7 +128,7 @@ def _runs_of(
             last_queue = queue
         run.records.append(record)
         run.sizes.append(len(record))
-        run.tag_hashes.append(drafts.tag_hash(message.tag))
+        run.tag_hashes.append(tag_hash(message.tag or ""))
         run.indexes.append(index)
         run.message_ids.append(message_id)
     return runs, has_failures
@@ -132,7 +138,7 @@ def _next_turn(door: Door, topic: TopicSpec) -> int:
     """Return the queue whose turn it is; a request's messages without a key stay together."""
     turn = door.turns.get(topic.name, 0)
     door.turns[topic.name] = turn + 1
-    return turn % topic.queue_count
+    return turn % topic.writable_count
 
 
 def _batch_of(topic: str, run: drafts.Run) -> RecordBatch:
@@ -170,9 +176,9 @@ def _failure(index: int, error: EngineError, call: Call) -> SendResult:
 async def _send_records(door: Door, call: Call) -> Answer:
     """Store a binary batch; the engine checks every record."""
     settings = door.settings
-    query = reading.query_of(call, ("queue", "ack"))
-    queue = reading.number(query, "queue", default=None, high=limits.QUEUE_COUNT_MAX - 1)
-    ack = _ack_of(query.get("ack"), settings.default_ack)
+    is_kept = len(call.query) <= _QUERY_BYTES_KEPT
+    queue, ack = (_kept_target if is_kept else _target)(call.query)
+    ack = ack or settings.default_ack
     data = await reading.body_of(call, settings.batch_bytes_max + wire.BATCH_TABLE_BYTES_MAX)
     payload, sizes = wire.parse_batch(data)
     if len(payload) > settings.batch_bytes_max:
@@ -194,10 +200,17 @@ async def _send_records(door: Door, call: Call) -> Answer:
     )
 
 
-def _ack_of(text: str | None, default: AckMode) -> AckMode:
-    if text is None:
-        return default
+def _target(query: bytes) -> tuple[int, AckMode | None]:
+    """Return the queue a binary batch is for and the mode asked for; raise Refusal."""
+    values = reading.parameters_of(query, ("queue", "ack"))
+    queue = reading.number(values, "queue", default=None, high=limits.QUEUE_COUNT_MAX - 1)
+    ack = values.get("ack")
     try:
-        return AckMode(text)
+        return queue, None if ack is None else AckMode(ack)
     except ValueError:
         raise invalid("?ack", f"must be one of {', '.join(AckMode)}") from None
+
+
+# A client sends with the same few queries again and again; a longer one is read each time.
+_QUERY_BYTES_KEPT = 64
+_kept_target = lru_cache(maxsize=4096)(_target)

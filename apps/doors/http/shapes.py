@@ -1,4 +1,4 @@
-"""The JSON documents of the data plane, field by field. Knows types and limits, no behaviour."""
+"""The JSON documents of sending and receiving, field by field. Knows types and limits only."""
 
 from typing import Annotated, Literal
 
@@ -7,24 +7,28 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apps.engine import limits
 from apps.engine.errors import BatchTooLarge
-from apps.engine.types import AckMode, PullStatus, Settled
+from apps.engine.types import AckMode, FilterType, PullStatus, Settled
 
 # A receive of the largest size can be settled handle by handle in one request.
 HANDLES_MAX = limits.FETCH_MESSAGES_MAX
 TOPICS_MAX = 64
-COMMITS_MAX = limits.QUEUE_COUNT_MAX
 REASON_CHARACTERS_MAX = 1024
 # These are hashed character by character, while the event loop waits.
 TAG_CHARACTERS_MAX = 1024
 SHARDING_KEY_CHARACTERS_MAX = 1024
-FILTER_CHARACTERS_MAX = 4096
+FILTER_CHARACTERS_MAX = limits.FILTER_CHARACTERS_MAX
+# Generations and epochs are numbers of JSON, which readers take for floats.
+FENCE_MAX = 2**53 - 1
 # JSON is built message by message, and the event loop waits; larger fetches are binary.
 JSON_FETCH_MESSAGES_MAX = 1000
 
 Long = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 OffsetText = Annotated[str, Meta(pattern="^[0-9]{1,19}$", description="A 64-bit number")]
+Fence = Annotated[int, Meta(ge=0, le=FENCE_MAX, description="A generation, or the epoch of a lock")]
 Wait = Annotated[int, Meta(ge=0, le=limits.WAIT_MS_MAX)]
 Invisible = Annotated[int, Meta(ge=limits.INVISIBLE_MS_MIN, le=limits.INVISIBLE_MS_MAX)]
+Filter = Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)]
+Reason = Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)]
 ClientId = Annotated[str, Meta(max_length=limits.CLIENT_ID_CHARACTERS_MAX)]
 Handles = Annotated[list[str], Meta(min_length=1, max_length=HANDLES_MAX)]
 
@@ -172,24 +176,39 @@ class ReceiveBody(Request, frozen=True, gc=False):
     max: Annotated[int, Meta(ge=1, le=limits.FETCH_MESSAGES_MAX)] = 32
     wait_ms: Wait = 0
     invisible_ms: Invisible = 60_000
-    filter: Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)] = "*"
-    filter_type: Literal["TAG", "SQL92"] = "TAG"
+    filter: Filter = "*"
+    filter_type: FilterType = FilterType.TAG
     client_id: ClientId = ""
     ordered: bool = False
     high_queue_first: bool = False
 
 
+class QueueItem(Request, frozen=True, gc=False):
+    """A queue by topic and number."""
+
+    topic: str
+    queue: Annotated[int, Meta(ge=0)]
+
+
 class ReceiveAnswer(Struct, frozen=True, gc=False):
-    """Messages handed out, each with its handle; queues held back by an ordered lease."""
+    """Messages handed out, each with its handle; and the queues that were passed over.
+
+    These are held back by an ordered lease, or locked by another client: by number where one topic
+    was asked for, else by topic and number.
+    """
 
     messages: list[IncomingMessage]
-    blocked_by_lock: list[int]
+    blocked_by_lock: list[int | QueueItem]
 
 
 class AckRequest(Request, frozen=True, gc=False):
-    """Handles to settle for good; a handle may name a run, `token:first-last`."""
+    """Handles to settle for good; a handle may name a run, `token:first-last`.
+
+    With an `epoch`, here and below, each must be of a queue whose lock has it.
+    """
 
     receipt_handles: Handles
+    epoch: Fence | None = None
 
 
 class NackRequest(Request, frozen=True, gc=False):
@@ -197,7 +216,8 @@ class NackRequest(Request, frozen=True, gc=False):
 
     receipt_handles: Handles
     delay_ms: Annotated[int, Meta(ge=0, le=limits.INVISIBLE_MS_MAX)] = 0
-    reason: Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)] = ""
+    reason: Reason = ""
+    epoch: Fence | None = None
 
 
 class ExtendRequest(Request, frozen=True, gc=False):
@@ -205,6 +225,7 @@ class ExtendRequest(Request, frozen=True, gc=False):
 
     receipt_handles: Handles
     invisible_ms: Invisible = 60_000
+    epoch: Fence | None = None
 
 
 class SettleItem(Struct, frozen=True, gc=False):
@@ -222,22 +243,6 @@ class SettleAnswer(Struct, frozen=True, gc=False):
     results: list[SettleItem]
 
 
-class CommitItem(Request, frozen=True, gc=False):
-    """Every message of the queue below `offset` is done for the group."""
-
-    topic: str
-    queue: Annotated[int, Meta(ge=0)]
-    offset: OffsetText | Long
-    epoch: int | None = None
-
-
-class CommitRequest(Request, frozen=True, gc=False):
-    """Progress of a group, all of it or nothing."""
-
-    offsets: Annotated[list[CommitItem], Meta(min_length=1, max_length=COMMITS_MAX)]
-    client_id: ClientId = ""
-
-
 class Health(Struct, frozen=True, gc=False):
     """What a probe is told."""
 
@@ -249,4 +254,3 @@ receive_decoder = msgspec.json.Decoder(ReceiveBody)
 ack_decoder = msgspec.json.Decoder(AckRequest)
 nack_decoder = msgspec.json.Decoder(NackRequest)
 extend_decoder = msgspec.json.Decoder(ExtendRequest)
-commit_decoder = msgspec.json.Decoder(CommitRequest)

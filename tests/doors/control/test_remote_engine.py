@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-import uvicorn
 
 from apps.bridge.control import PREFIX, token_of
 from apps.bridge.remote import RemoteEngine
@@ -25,45 +24,9 @@ from apps.engine.local import LocalEngine
 from apps.engine.testing.contracts.control import CATALOG, EngineControlContract
 from apps.engine.testing.manualclock import ManualClock
 from tests.doors.asgi import Client, NoAnswer
+from tests.doors.control.serving import HOSTS, TOKEN, Served, serve
 
-TOKEN = token_of("only for tests")
-HOSTS = frozenset({"localhost"})
 Answer = TypeVar("Answer")
-
-
-class Served:
-    """A server in this process, on the test's loop."""
-
-    def __init__(self, server: uvicorn.Server, task: "asyncio.Task[None]", port: int) -> None:
-        self.server = server
-        self.task = task
-        self.port = port
-        self.engine: LocalEngine | None = None
-
-    async def stop(self) -> None:
-        self.server.should_exit = True
-        await self.task
-
-
-async def serve(port: int = 0) -> Served:
-    """Serve the internal door; the engine is put in afterwards."""
-    served: Served
-    app = create_app(lambda: served.engine, token=TOKEN, allowed_hosts=HOSTS)
-    config = uvicorn.Config(app, http="httptools", lifespan="off", log_level="error")
-    server = uvicorn.Server(config)
-    listener = socket.create_server(("127.0.0.1", port))
-    task = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started:
-        await asyncio.sleep(0)
-    served = Served(server, task, listener.getsockname()[1])
-    return served
-
-
-@pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    served = await serve()
-    yield served
-    await served.stop()
 
 
 @pytest.fixture
@@ -78,13 +41,6 @@ async def local(served: Served, clock: ManualClock, tmp_path: Path) -> AsyncIter
     served.engine = engine
     yield engine
     await engine.close()
-
-
-@pytest.fixture
-def remote(served: Served) -> Iterator[RemoteEngine]:
-    remote = RemoteEngine("127.0.0.1", served.port, token=TOKEN)
-    yield remote
-    remote.close()
 
 
 class TestControlOfRemoteEngine(EngineControlContract):

@@ -1,0 +1,253 @@
+"""What each verb takes and answers, as OpenAPI says it. Knows sentences and names of schemas."""
+
+from typing import Any
+
+from apps.doors.http import pull, shapes
+from apps.doors.http.routing import Verb
+from apps.engine import limits
+from apps.engine.codec import wire
+from apps.engine.types import AckMode, FilterType
+
+# JSON documents of any depth, for which Python's types have no better name.
+Document = dict[str, Any]
+
+TEMPLATE = "#/components/schemas/{name}"
+_JSON = "application/json"
+_PROBLEM = "application/problem+json"
+_FENCED = "Code `lock_lost`: the lock of a queue is not the caller's. Nothing is settled."
+_OWNED = "Code `lock_lost` or `stale_generation`: the queue is not the caller's."
+
+
+def operation_of(verb: Verb) -> Document:
+    """Return the `operation` object of a verb, without the parameters of its address."""
+    return {"tags": ["data plane"]} | _OPERATIONS[verb]()
+
+
+def _query(name: str, schema: Document, text: str, *, is_required: bool = False) -> Document:
+    return {
+        "name": name,
+        "in": "query",
+        "required": is_required,
+        "schema": schema,
+        "description": text,
+    }
+
+
+def _integer(low: int, high: int, default: int | None = None) -> Document:
+    schema: Document = {"type": "integer", "minimum": low, "maximum": high}
+    return schema if default is None else schema | {"default": default}
+
+
+def _content(documents: dict[str, str | None]) -> Document:
+    """Return a `content` object; a media type without a schema's name carries bytes."""
+    return {
+        media_type: {} if name is None else {"schema": {"$ref": TEMPLATE.format(name=name)}}
+        for media_type, name in documents.items()
+    }
+
+
+def _answer(text: str, documents: dict[str, str | None] | None = None) -> Document:
+    return {"description": text} | ({"content": _content(documents)} if documents else {})
+
+
+def problem(text: str) -> Document:
+    """Return the `response` object of a problem document."""
+    return _answer(text, {_PROBLEM: "Problem"})
+
+
+def _body(documents: dict[str, str | None]) -> Document:
+    return {"required": True, "content": _content(documents)}
+
+
+def _settling(summary: str, request: str) -> Document:
+    return {
+        "summary": summary,
+        "requestBody": _body({_JSON: request}),
+        "responses": {
+            "200": _answer("Every handle was good.", {_JSON: "SettleAnswer"}),
+            "207": _answer("Some handles were expired or invalid.", {_JSON: "SettleAnswer"}),
+            "409": problem(_FENCED),
+        },
+    }
+
+
+def _send() -> Document:
+    acks = {"type": "string", "enum": list(AckMode)}
+    queues = _integer(0, limits.QUEUE_COUNT_MAX - 1)
+    return {
+        "summary": "Send messages",
+        "parameters": [
+            _query("queue", queues, "The queue of a binary batch, which must name one."),
+            _query("ack", acks, "What the answer to a binary batch waits for."),
+        ],
+        "requestBody": _body({_JSON: "SendRequest", wire.MEDIA_TYPE: None}),
+        "responses": {
+            "201": {
+                "description": "All messages are stored: a result each, or where the batch lies.",
+                "content": {
+                    _JSON: {
+                        "schema": {
+                            "oneOf": [
+                                {"$ref": TEMPLATE.format(name="SendAnswer")},
+                                {"$ref": TEMPLATE.format(name="BatchAnswer")},
+                            ]
+                        }
+                    },
+                    wire.MEDIA_TYPE: {},
+                },
+            },
+            "202": _answer("Handed over with ack `oneway`; nothing is promised."),
+            "207": _answer("Some messages were refused, the others stored.", {_JSON: "SendAnswer"}),
+        },
+    }
+
+
+def _pull() -> Document:
+    text = {"type": "string", "default": "*"}
+    offset = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+    types = {"type": "string", "enum": list(FilterType), "default": FilterType.TAG}
+    group = {"type": "string", "pattern": f"^{limits.NAME_PATTERN.pattern}$"}
+    client = {"type": "string", "maxLength": limits.CLIENT_ID_CHARACTERS_MAX}
+    fence = _integer(0, shapes.FENCE_MAX)
+    most = limits.FETCH_MESSAGES_MAX
+    return {
+        "summary": "Read a queue from an offset",
+        "parameters": [
+            _query("offset", offset, "Where to read from.", is_required=True),
+            _query("max", _integer(1, most, pull.MESSAGES_DEFAULT), "Messages at most."),
+            _query(
+                "max_bytes",
+                _integer(1, limits.FETCH_BYTES_MAX, pull.BYTES_DEFAULT),
+                "Bytes at most, yet at least one message.",
+            ),
+            _query("wait_ms", _integer(0, limits.WAIT_MS_MAX, 0), "How long to wait for one."),
+            _query("filter", text, "Tags, `A || B`, `*` for all messages; or a condition."),
+            _query("filter_type", types, "What the filter is: tags, or a condition in SQL92."),
+            _query("group", group, "The group whose member reads."),
+            _query("client_id", client, "Which member that is."),
+            _query("epoch", fence, "Must be that of the queue's lock; needs a group."),
+            _query("generation", fence, "Queue must be assigned to the member; needs a group."),
+        ],
+        "responses": {
+            "200": _answer("What was found.", {_JSON: "PullAnswer", wire.MEDIA_TYPE: None}),
+            "409": problem(f"{_OWNED} It may be lost while the pull waits."),
+        },
+    }
+
+
+def _receive() -> Document:
+    return {
+        "summary": "Hand out messages of a group",
+        "requestBody": _body({_JSON: "ReceiveBody"}),
+        "responses": {
+            "200": _answer(
+                "Messages and their handles; an empty list when nothing came. `blocked_by_lock` "
+                "has numbers where one topic was asked for, else topics and numbers.",
+                {_JSON: "ReceiveAnswer", wire.MEDIA_TYPE: None},
+            )
+        },
+    }
+
+
+def _commit() -> Document:
+    return {
+        "summary": "Set the progress of a group",
+        "requestBody": _body({_JSON: "CommitRequest"}),
+        "responses": {
+            "204": _answer("All offsets are set."),
+            "409": problem(f"{_OWNED} No offset is set."),
+        },
+    }
+
+
+def _begin() -> Document:
+    return {
+        "summary": "Where a group goes on",
+        "requestBody": _body({_JSON: "BeginBody"}),
+        "responses": {"200": _answer("An offset a queue.", {_JSON: "BeginAnswer"})},
+    }
+
+
+def _offset_at() -> Document:
+    time = {"type": "string"}
+    text = "RFC 3339 with a time zone, or milliseconds since 1970 UTC."
+    return {
+        "summary": "The first message at or after a time",
+        "parameters": [_query("time", time, text, is_required=True)],
+        "responses": {"200": _answer("Its offset.", {_JSON: "OffsetAtAnswer"})},
+    }
+
+
+def _heartbeat() -> Document:
+    return {
+        "summary": "Join a group, or stay in it, and learn the queues of one's own",
+        "requestBody": _body({_JSON: "HeartbeatBody"}),
+        "responses": {
+            "200": _answer(
+                "The assignment: at once where the generation is another one, else when it "
+                "changes, or after `wait_ms`.",
+                {_JSON: "HeartbeatAnswer"},
+            )
+        },
+    }
+
+
+def _leave() -> Document:
+    return {
+        "summary": "Leave a group and give its locks back",
+        "requestBody": _body({_JSON: "LeaveBody"}) | {"required": False},
+        "responses": {"204": _answer("The client is no member of the group.")},
+    }
+
+
+def _locks(summary: str, meaning: str) -> Document:
+    return {
+        "summary": summary,
+        "requestBody": _body({_JSON: "LocksBody"}),
+        "responses": {"200": _answer(meaning, {_JSON: "LocksAnswer"})},
+    }
+
+
+def _probe(summary: str, meaning: str) -> Document:
+    return {"summary": summary, "responses": {"200": _answer(meaning, {_JSON: "Health"})}}
+
+
+def _metrics() -> Document:
+    return {
+        "summary": "Prometheus metrics",
+        "responses": {"200": _answer("Prometheus text 0.0.4.", {"text/plain": None})},
+    }
+
+
+def _unsupported() -> Document:
+    return {
+        "summary": "Not in this version",
+        "responses": {"501": problem("Code `unsupported`.")},
+    }
+
+
+_OPERATIONS = {
+    Verb.SEND: _send,
+    Verb.PULL: _pull,
+    Verb.RECEIVE: _receive,
+    Verb.ACK: lambda: _settling("Settle messages for good", "AckRequest"),
+    Verb.NACK: lambda: _settling("Give messages back", "NackRequest"),
+    Verb.EXTEND: lambda: _settling("Hide messages for longer", "ExtendRequest"),
+    Verb.COMMIT: _commit,
+    Verb.BEGIN: _begin,
+    Verb.OFFSET_AT: _offset_at,
+    Verb.HEARTBEAT: _heartbeat,
+    Verb.LEAVE: _leave,
+    Verb.ACQUIRE: lambda: _locks(
+        "Take or renew locks of queues", "Which are the caller's, and whose the others are."
+    ),
+    Verb.RELEASE: lambda: _locks(
+        "Give locks of queues back", "Nothing is locked; those of others are refused."
+    ),
+    Verb.ALIVE: lambda: _probe("Is the process alive?", "It serves requests."),
+    Verb.READY: lambda: _probe("Is the engine open?", "It is."),
+    Verb.METRICS: _metrics,
+    Verb.UNSUPPORTED: _unsupported,
+}
+
+assert set(_OPERATIONS) == set(Verb)

@@ -1,0 +1,191 @@
+"""An engine around another that keeps what it was asked to do, and can be told to fail."""
+
+from collections.abc import Collection, Sequence
+
+from apps.engine.api import EngineAPI
+from apps.engine.grouptypes import (
+    BeginOffset,
+    GroupHistory,
+    HeartbeatRequest,
+    HeartbeatResult,
+    LockAnswer,
+    LockTransition,
+    MemberState,
+    QueueBacklog,
+    QueueLockState,
+    QueuePlace,
+    Rebalance,
+)
+from apps.engine.types import (
+    AckMode,
+    Appended,
+    CatalogSnapshot,
+    ClientSeen,
+    ConsumeFrom,
+    EngineStatus,
+    GroupProgress,
+    OffsetCommit,
+    PullRequest,
+    PullResult,
+    QueueRange,
+    ReceiveRequest,
+    ReceiveResult,
+    RecordBatch,
+    SettleResult,
+)
+
+
+class Recorder:
+    """An engine that keeps what it was asked to do, and can be told to fail."""
+
+    def __init__(self, engine: EngineAPI) -> None:
+        self._engine = engine
+        self.calls: list[str] = []
+        self.appends: list[tuple[list[RecordBatch], AckMode]] = []
+        self.heartbeats: list[HeartbeatRequest] = []
+        self.failure: Exception | None = None
+        self.failure_count = 0
+
+    @property
+    def catalog(self) -> CatalogSnapshot:
+        return self._engine.catalog
+
+    def _asked(self, verb: str) -> None:
+        self.calls.append(verb)
+        if self.failure is not None:
+            self.failure_count += 1
+            raise self.failure
+
+    def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
+        self._engine.publish_catalog(snapshot)
+
+    async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
+        self._asked("append")
+        self.appends.append((list(batches), ack))
+        return await self._engine.append(batches, ack=ack)
+
+    async def pull(self, request: PullRequest) -> PullResult:
+        self._asked("pull")
+        return await self._engine.pull(request)
+
+    async def receive(self, request: ReceiveRequest) -> ReceiveResult:
+        self._asked("receive")
+        return await self._engine.receive(request)
+
+    async def ack(
+        self, group: str, handles: Sequence[str], *, epoch: int | None = None
+    ) -> list[SettleResult]:
+        self._asked("ack")
+        return await self._engine.ack(group, handles, epoch=epoch)
+
+    async def nack(
+        self,
+        group: str,
+        handles: Sequence[str],
+        *,
+        delay_ms: int = 0,
+        reason: str = "",
+        epoch: int | None = None,
+    ) -> list[SettleResult]:
+        self._asked("nack")
+        return await self._engine.nack(
+            group, handles, delay_ms=delay_ms, reason=reason, epoch=epoch
+        )
+
+    async def extend(
+        self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None
+    ) -> list[SettleResult]:
+        self._asked("extend")
+        return await self._engine.extend(group, handles, invisible_ms=invisible_ms, epoch=epoch)
+
+    async def commit_offsets(
+        self,
+        group: str,
+        commits: Sequence[OffsetCommit],
+        *,
+        client_id: str = "",
+        generation: int | None = None,
+    ) -> None:
+        self._asked("commit_offsets")
+        await self._engine.commit_offsets(
+            group, commits, client_id=client_id, generation=generation
+        )
+
+    async def begin_offsets(
+        self,
+        group: str,
+        places: Sequence[QueuePlace],
+        *,
+        consume_from: ConsumeFrom | None = None,
+        consume_from_ms: int | None = None,
+    ) -> list[BeginOffset]:
+        self._asked("begin_offsets")
+        return await self._engine.begin_offsets(
+            group, places, consume_from=consume_from, consume_from_ms=consume_from_ms
+        )
+
+    async def offset_at(self, topic: str, queue: int, time_ms: int) -> int:
+        self._asked("offset_at")
+        return await self._engine.offset_at(topic, queue, time_ms)
+
+    async def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResult:
+        self._asked("heartbeat")
+        self.heartbeats.append(request)
+        return await self._engine.heartbeat(request)
+
+    async def leave(self, group: str, client_id: str) -> None:
+        self._asked("leave")
+        await self._engine.leave(group, client_id)
+
+    async def acquire_locks(
+        self, group: str, client_id: str, places: Sequence[QueuePlace]
+    ) -> LockAnswer:
+        self._asked("acquire_locks")
+        return await self._engine.acquire_locks(group, client_id, places)
+
+    async def release_locks(
+        self, group: str, client_id: str, places: Sequence[QueuePlace]
+    ) -> LockAnswer:
+        self._asked("release_locks")
+        return await self._engine.release_locks(group, client_id, places)
+
+    def members(self, group: str | None = None) -> list[MemberState]:
+        return self._engine.members(group)
+
+    def rebalances(self, group: str | None = None) -> list[Rebalance]:
+        return self._engine.rebalances(group)
+
+    def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
+        return self._engine.queue_locks(group)
+
+    def release_lock(
+        self, group: str, place: QueuePlace, *, reason: str, expected_owner: str | None = None
+    ) -> LockTransition | None:
+        return self._engine.release_lock(group, place, reason=reason, expected_owner=expected_owner)
+
+    def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
+        return self._engine.rebalance(reason=reason, group=group)
+
+    def history(self, after: int) -> GroupHistory:
+        return self._engine.history(after)
+
+    def backlog(self, group: str | None = None) -> list[QueueBacklog]:
+        return self._engine.backlog(group)
+
+    def queue_ranges(self, topic: str) -> list[QueueRange]:
+        return self._engine.queue_ranges(topic)
+
+    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
+        return self._engine.topic_ranges(topics)
+
+    def clients(self, group: str | None = None) -> list[ClientSeen]:
+        return self._engine.clients(group)
+
+    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
+        return self._engine.forget_silent_clients(silent_ms)
+
+    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
+        return self._engine.group_progress(group)
+
+    def status(self) -> EngineStatus:
+        return self._engine.status()
