@@ -98,6 +98,11 @@ class Broker:
         self._process.send_signal(signal.SIGKILL)
         assert self._process.wait() == -signal.SIGKILL
 
+    def signal(self, number: int) -> None:
+        """Send the process a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     def stop(self) -> int:
         """Ask the process to stop, and return its exit code."""
         assert self._process is not None
