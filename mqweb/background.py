@@ -16,13 +16,18 @@ from apps.console.clockwork import ClockworkWatch
 from apps.console.sparklines import LastHour
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
-from apps.groups.services import OffsetProjector
+from apps.groups.projection.groups import GroupProjector
+from apps.groups.projection.offsets import OffsetProjector
+from apps.groups.watch import BacklogWatch
 from apps.metrics.selectors import totals_of_last_hour
 from apps.topics import snapshot
 
 _log = logging.getLogger("mqweb.broker")
 
 _PROJECT_EVERY_S = 5.0
+# Rows follow members and locks within so long; where nothing happened it costs microseconds.
+_PROJECT_GROUPS_EVERY_S = 1.0
+_WATCH_BACKLOG_EVERY_S = 5.0
 _READ_CLOCKWORK_EVERY_S = 2.0
 _READ_LAST_HOUR_EVERY_S = 10.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
@@ -39,6 +44,8 @@ class Background:
         self._engine = engine
         self._clock = SystemClock()
         self._projector = OffsetProjector()
+        self._groups = GroupProjector(self._clock)
+        self._backlog = BacklogWatch(self._clock)
         self._watch = ClockworkWatch(
             clock=self._clock, worker_processes=settings.MQWEB.worker_processes
         )
@@ -71,6 +78,12 @@ class Background:
                 loops.every(_PROJECT_EVERY_S, self._project_offsets, name="offset_projector")
             ),
             asyncio.create_task(
+                loops.every(_PROJECT_GROUPS_EVERY_S, self._project_groups, name="group_projector")
+            ),
+            asyncio.create_task(
+                loops.every(_WATCH_BACKLOG_EVERY_S, self._watch_backlog, name="backlog_watch")
+            ),
+            asyncio.create_task(
                 loops.every(_READ_CLOCKWORK_EVERY_S, self._read_clockwork, name="clockwork_reader")
             ),
             asyncio.create_task(
@@ -79,12 +92,12 @@ class Background:
         ]
 
     async def stop(self) -> None:
-        """Stop the loops and project the offsets once more."""
+        """Stop the loops and project offsets and groups once more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            await asyncio.wait_for(self._project_offsets(), _LAST_PROJECTION_S)
+            await asyncio.wait_for(self._project_last(), _LAST_PROJECTION_S)
         except TimeoutError:
             _log.warning("last_projection_skipped")
 
@@ -103,9 +116,25 @@ class Background:
 
     async def _project_offsets(self) -> None:
         progress = self._engine.group_progress()
-        await self._in_database(
-            partial(self._projector.project, progress, now_ms=self._clock.wall_ms())
-        )
+        now_ms = self._clock.wall_ms()
+
+        def project() -> None:
+            self._projector.project(progress, now_ms=now_ms)
+            self._groups.seen.project({row.group for row in progress})
+
+        await self._in_database(project)
+
+    async def _project_groups(self) -> None:
+        look = self._groups.look(self._engine)
+        if look is not None:
+            await self._in_database(partial(self._groups.write, look))
+
+    async def _project_last(self) -> None:
+        await self._project_offsets()
+        await self._project_groups()
+
+    async def _watch_backlog(self) -> None:
+        self._backlog.look(self._engine)
 
     async def _in_database(self, work: Callable[[], object]) -> None:
         """Run `work` in a thread; the data plane goes on while the database does not answer."""

@@ -10,7 +10,9 @@ SCHEDULE: Mapping[str, int] = {
     "topics.reconcile_catalog": 5,
     "groups.expire_silent_clients": 10,
     "topics.expire_unused_topics": 10,
+    "groups.rebalance": 20,
     "metrics.roll_up_statistics": 20,
+    "groups.prune_history": 600,
     "metrics.prune_statistics": 600,
     "clockwork.vacuum": 3600,
 }

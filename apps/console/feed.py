@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from apps.console import snapshot as pictures
 from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
 from apps.console.clockwork import ClockworkWatch
+from apps.console.locks import HistoryTail
 from apps.console.rates import RateWindow
 from apps.console.snapshot import Snapshot
 from apps.console.sparklines import LastHour
@@ -34,13 +35,14 @@ class Feed:
         self._clockwork = clockwork
         self._last_hour = last_hour
         self._rates = RateWindow()
+        self._changes = HistoryTail()
         self._history: deque[Point] = deque(maxlen=HISTORY_POINTS_MAX)
         self._version = 0
 
     def sample(self, engine: EngineAPI) -> Posted:
         """Read the engine and return the picture; raise what the engine raises."""
         taken_ms, now_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
-        reading = pictures.read(engine)
+        reading = pictures.read(engine, self._changes)
         self._rates.add(taken_ms, pictures.counters(reading))
         self._version += 1
         snapshot = pictures.build(

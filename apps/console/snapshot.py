@@ -10,11 +10,13 @@ from typing import Any, TypedDict
 
 from apps.console import levels
 from apps.console.clockwork import ClockworkPicture
+from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
+from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
 from apps.engine.types import ClientSeen, EngineStatus, GroupProgress, QueueRange, TopicSpec
 
 SENT = "sent"
@@ -99,6 +101,7 @@ class Snapshot(TypedDict):
     totals: Totals
     topics: list[TopicRow]
     groups: list[GroupRow]
+    locks: LocksPicture
     clockwork: ClockworkPicture
     last_hour: LastHourPicture
 
@@ -111,9 +114,13 @@ class Reading:
     topics: Sequence[tuple[TopicSpec, Sequence[QueueRange] | None]]
     progress: Sequence[GroupProgress]
     clients: Sequence[ClientSeen]
+    members: Sequence[MemberState]
+    backlog: Sequence[QueueBacklog]
+    locks: Sequence[QueueLockState]
+    lines: list[LineRow]
 
 
-def read(engine: EngineAPI) -> Reading:
+def read(engine: EngineAPI, history: HistoryTail) -> Reading:
     """Ask the engine once for everything; call it on the engine's own loop."""
     specs = sorted(engine.catalog.topics.values(), key=lambda spec: spec.name)
     return Reading(
@@ -121,6 +128,10 @@ def read(engine: EngineAPI) -> Reading:
         topics=[(spec, _ranges(engine, spec.name)) for spec in specs],
         progress=sorted(engine.group_progress(), key=lambda p: (p.group, p.topic, p.queue)),
         clients=engine.clients(),
+        members=engine.members(),
+        backlog=engine.backlog(),
+        locks=engine.queue_locks(),
+        lines=history.follow(engine),
     )
 
 
@@ -155,6 +166,15 @@ def build(
         "totals": _totals(reading, topics, groups),
         "topics": topics,
         "groups": groups,
+        "locks": picture_of(
+            reading.backlog,
+            reading.members,
+            reading.clients,
+            reading.locks,
+            reading.lines,
+            _rates_of(reading.backlog, rates),
+            now_ms=sampled_at_ms,
+        ),
         "clockwork": clockwork,
         "last_hour": last_hour,
     }
@@ -201,12 +221,25 @@ def _group_rows(reading: Reading, rates: RateWindow, *, now_ms: int) -> list[Gro
     for one in reading.progress:
         progress.setdefault(one.group, []).append(one)
     clients = by_group(reading.clients)
+    states = {(one.group, one.client_id): one for one in reading.members}
     return [
         _group_row(
-            name, progress.get(name, ()), rates, members_of(clients.get(name, ()), now_ms=now_ms)
+            name,
+            progress.get(name, ()),
+            rates,
+            members_of(clients.get(name, ()), states, now_ms=now_ms),
         )
         for name in sorted(progress.keys() | clients.keys())
     ]
+
+
+def _rates_of(backlog: Sequence[QueueBacklog], rates: RateWindow) -> Rates:
+    found: dict[Key, tuple[float | None, float | None]] = {}
+    for one in backlog:
+        sent = rates.rate((SENT, one.topic, one.queue))
+        consumed = rates.rate((CONSUMED, one.group, one.topic, one.queue))
+        found[one.group, one.topic, one.queue] = (sent, consumed)
+    return found
 
 
 def _group_row(

@@ -4,7 +4,15 @@ from django.apps import AppConfig
 
 
 class GroupsConfig(AppConfig):
-    """Register the application under its short label."""
+    """Register the application under its short label, and its rows with the catalog."""
 
     name = "apps.groups"
     label = "groups"
+
+    def ready(self) -> None:
+        """Have the catalog's snapshot take its groups from our rows."""
+        # Rows can be imported once Django has its applications.
+        from apps.groups.catalog import GroupRows
+        from apps.topics import groupsource
+
+        groupsource.register(GroupRows())

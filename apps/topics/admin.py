@@ -13,10 +13,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from apps.core.admin import ReadOnlyAdmin
+from apps.engine import limits
 from apps.engine.errors import Refused
 from apps.engine.types import TopicType
 from apps.topics import services
-from apps.topics.models import MessageQueue, Topic
+from apps.topics.models import QUEUE_COUNT_DEFAULT, MessageQueue, Topic
 
 if TYPE_CHECKING:
     # Generic for type checkers only: Django's own classes take no parameter.
@@ -34,6 +35,18 @@ class TopicForm(TopicModelForm):
         model = Topic
         fields = ["name", "type", "queue_count", "perm", "expires_ms"]
 
+    queue_count = forms.IntegerField(
+        min_value=1,
+        max_value=limits.QUEUE_COUNT_MAX,
+        initial=QUEUE_COUNT_DEFAULT,
+        help_text="Fewer than there are drain: they take no more messages, and go once every "
+        "group has read them.",
+    )
+    drain = forms.BooleanField(
+        required=False,
+        help_text="Let further queues take messages only once every group has read all there is.",
+    )
+
     def clean_name(self) -> str:
         """Return the name; refuse what the service would."""
         name: str = self.cleaned_data["name"]
@@ -43,12 +56,11 @@ class TopicForm(TopicModelForm):
             raise ValidationError(str(refusal)) from refusal
         return name
 
-    def clean_queue_count(self) -> int:
-        """Return the number of queues; refuse a smaller one than there is."""
-        queue_count: int = self.cleaned_data["queue_count"]
-        if self.instance.pk is not None and queue_count < self.initial["queue_count"]:
-            raise ValidationError("the number of queues can only grow")
-        return queue_count
+    def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
+        """Return a field's value as it is now; of a topic that changes its queues, the target."""
+        if field_name == "queue_count" and self.instance.pk is not None:
+            return self.instance.target_queue_count
+        return super().get_initial_for_field(field, field_name)
 
 
 @admin.register(Topic)
@@ -56,7 +68,10 @@ class TopicAdmin(TopicModelAdmin):
     """Topics: the name is fixed once given."""
 
     form = TopicForm
-    list_display = ["name", "type", "queue_count", "perm", "expires_ms", "updated_at"]
+    list_display = [
+        "name", "type", "queue_count", "write_queue_count", "target_queue_count", "perm",
+        "expires_ms", "updated_at",
+    ]  # fmt: skip
     list_filter = ["type", "perm"]
     search_fields = ["name"]
     show_full_result_count = False
@@ -73,6 +88,8 @@ class TopicAdmin(TopicModelAdmin):
             type=TopicType(obj.type),
             perm=obj.perm,
             expires_ms=obj.expires_ms,
+            # A box that is not ticked is nothing said, and not the order to open what waits.
+            drain=form.cleaned_data["drain"] or None,
         )
         obj.pk = changed.topic.pk
 

@@ -1,7 +1,7 @@
 """Topics, their queues, and the version of the whole. Rows and constraints only."""
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from apps.engine import limits
 from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
@@ -40,7 +40,17 @@ class Topic(models.Model):
     # Names are compared byte by byte, as the engine does, whatever the database's language is.
     name = models.CharField(max_length=limits.NAME_CHARACTERS_MAX, unique=True, db_collation="C")
     type = models.CharField(max_length=16, choices=Type, default=Type.MIXED)
+    # Queues that are read, that take messages, and that there will be: `apps.topics.queuecounts`.
     queue_count = models.PositiveSmallIntegerField(default=QUEUE_COUNT_DEFAULT)
+    write_queue_count = models.PositiveSmallIntegerField(
+        default=QUEUE_COUNT_DEFAULT, editable=False
+    )
+    target_queue_count = models.PositiveSmallIntegerField(
+        default=QUEUE_COUNT_DEFAULT, editable=False
+    )
+    # When the engine was first seen to obey a change, and where the log ended at the next look.
+    obeyed_at = models.DateTimeField(null=True, editable=False)
+    obeyed_log_offset = models.PositiveBigIntegerField(null=True, editable=False)
     perm = models.PositiveSmallIntegerField(choices=Perm, default=Perm.READ_WRITE)
     # A topic that nobody uses for this long is deleted; without it none ever is.
     expires_ms = models.PositiveBigIntegerField(null=True, blank=True)
@@ -58,6 +68,14 @@ class Topic(models.Model):
             models.CheckConstraint(
                 condition=Q(queue_count__gte=1, queue_count__lte=limits.QUEUE_COUNT_MAX),
                 name="topic_queue_count_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    write_queue_count__gte=1,
+                    write_queue_count__lte=F("target_queue_count"),
+                    target_queue_count__lte=F("queue_count"),
+                ),
+                name="topic_queue_counts_in_order",
             ),
             models.CheckConstraint(condition=Q(perm__in=Perm.values), name="topic_perm_is_known"),
             models.CheckConstraint(

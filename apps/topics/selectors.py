@@ -9,7 +9,11 @@ from apps.core.exceptions import DATABASE_ERRORS
 from apps.engine.api import EngineControl
 from apps.engine.errors import Busy, UnknownTopic
 from apps.engine.types import QueueRange
+from apps.topics.draining import Unread, look_at
 from apps.topics.models import Topic
+
+# Of one topic; who has more left to wait for looks at the groups' lag.
+UNREAD_SHOWN_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,11 +27,18 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicState:
-    """A topic's row and its queues, in the order of their numbers."""
+    """A topic's row and its queues, in the order of their numbers.
+
+    `waiting_for` is what keeps a change of the number of queues from going on. It and the target
+    are None where nobody can say.
+    """
 
     name: str
     type: str
     queue_count: int
+    write_queue_count: int
+    target_queue_count: int | None
+    waiting_for: Sequence[Unread] | None
     perm: int
     expires_ms: int | None
     created_at: datetime | None
@@ -50,7 +61,7 @@ def topic_state(name: str) -> TopicState:
         return found
     if topic is None:
         raise UnknownTopic(f"there is no topic {name!r}")
-    return _state(topic, _ranges([name]))
+    return _state(topic, _ranges([name]), _unread([topic]))
 
 
 def _known_state(engine: EngineControl, name: str) -> TopicState | None:
@@ -62,6 +73,11 @@ def _known_state(engine: EngineControl, name: str) -> TopicState | None:
         name=name,
         type=spec.type,
         queue_count=spec.queue_count,
+        write_queue_count=spec.queue_count
+        if spec.write_queue_count is None
+        else spec.write_queue_count,
+        target_queue_count=None,
+        waiting_for=None,
         perm=spec.perm,
         expires_ms=None,
         created_at=None,
@@ -74,7 +90,8 @@ def topic_states(*, after: str, topics_max: int) -> list[TopicState]:
     """Return topics by name, those after `after`, at most `topics_max` of them."""
     topics = list(Topic.objects.filter(name__gt=after).order_by("name")[:topics_max])
     ranges = _ranges([topic.name for topic in topics])
-    return [_state(topic, ranges) for topic in topics]
+    unread = _unread(topics)
+    return [_state(topic, ranges, unread) for topic in topics]
 
 
 def _ranges(names: Sequence[str]) -> Mapping[str, Mapping[int, QueueRange]]:
@@ -86,12 +103,42 @@ def _ranges(names: Sequence[str]) -> Mapping[str, Mapping[int, QueueRange]]:
     return {name: {found.queue: found for found in held} for name, held in ranges.items()}
 
 
-def _state(topic: Topic, ranges: Mapping[str, Mapping[int, QueueRange]]) -> TopicState:
+def _unread(topics: Sequence[Topic]) -> Mapping[str, Sequence[Unread] | None]:
+    """Return what the topics that change their queues wait for, as far as the engine can say."""
+    names = [topic.name for topic in topics if topic.write_queue_count != topic.queue_count]
+    if not names:
+        return {}
+    try:
+        looks = bridge.call(lambda engine: look_at(engine, names))
+    except Busy:
+        return dict.fromkeys(names)
+    targets = {topic.name: topic.target_queue_count for topic in topics}
+    waits_for_all = {
+        topic.name for topic in topics if topic.write_queue_count < topic.target_queue_count
+    }
+    return {
+        name: [
+            found
+            for found in look.unread
+            if found.queue >= targets[name] or (name in waits_for_all and found.group is not None)
+        ][:UNREAD_SHOWN_MAX]
+        for name, look in looks.items()
+    }
+
+
+def _state(
+    topic: Topic,
+    ranges: Mapping[str, Mapping[int, QueueRange]],
+    unread: Mapping[str, Sequence[Unread] | None],
+) -> TopicState:
     held = ranges.get(topic.name, {})
     return TopicState(
         name=topic.name,
         type=topic.type,
         queue_count=topic.queue_count,
+        write_queue_count=topic.write_queue_count,
+        target_queue_count=topic.target_queue_count,
+        waiting_for=unread.get(topic.name, []),
         perm=topic.perm,
         expires_ms=topic.expires_ms,
         created_at=topic.created_at,

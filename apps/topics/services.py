@@ -16,7 +16,7 @@ from apps.clockwork.steps import Step
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
 from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
-from apps.topics import snapshot
+from apps.topics import queuecounts, resizing, snapshot
 from apps.topics.models import (
     EXPIRES_MS_MAX,
     EXPIRES_MS_MIN,
@@ -71,12 +71,14 @@ def create_or_change_topic(
     type: TopicType | None = None,  # noqa: A002
     perm: int | None = None,
     expires_ms: Expires = UNSAID,
+    drain: bool | None = None,
 ) -> Changed:
     """Make a topic, or change what is given of one that exists; None leaves a value as it is.
 
     A new topic takes RocketMQ's defaults: 4 queues, MIXED, readable and writable; it never expires.
-    The number of queues only grows. `expires_ms` None makes a topic that never expires; see
-    `expire_unused_topics`. The call itself counts as use. Raises InvalidName and InvalidArgument.
+    For the number of queues and `drain` see `queuecounts.changed`; `resizing` does what is left.
+    `expires_ms` None makes a topic that never expires; see `expire_unused_topics`. The call itself
+    counts as use. Raises InvalidName and InvalidArgument.
     """
     check_name(name)
     if queue_count is not None and not 1 <= queue_count <= limits.QUEUE_COUNT_MAX:
@@ -91,7 +93,7 @@ def create_or_change_topic(
             topic = _created(name, queue_count, type, perm, expires_ms)
             changed = Changed(topic=topic, is_new=True)
         else:
-            _change(topic, queue_count, type, perm, expires_ms)
+            _change(topic, queue_count, type, perm, expires_ms, drain=drain)
             changed = Changed(topic=topic, is_new=False)
         snapshot.publish_after_commit()
     return changed
@@ -111,11 +113,13 @@ def delete_topic(*, name: str) -> None:
 
 
 def reconcile_catalog() -> Step:
-    """Bring engine and database together, see `snapshot.keep`; `done` is 1 if they were apart.
+    """Bring engine and database together, and go on with topics that change their queues.
 
-    Raises Busy while the engine cannot be asked.
+    `done` counts a catalog that was apart, see `snapshot.keep`, and the topics that changed. Raises
+    Busy while the engine cannot be asked.
     """
-    return Step(done=int(snapshot.keep()))
+    was_apart = snapshot.keep()
+    return Step(done=was_apart + resizing.go_on())
 
 
 def expire_unused_topics(*, now_ms: int) -> Step:
@@ -175,9 +179,12 @@ def _created(
     perm: int | None,
     expires_ms: Expires,
 ) -> Topic:
+    queue_count = QUEUE_COUNT_DEFAULT if queue_count is None else queue_count
     topic = Topic.objects.create(
         name=name,
-        queue_count=QUEUE_COUNT_DEFAULT if queue_count is None else queue_count,
+        queue_count=queue_count,
+        write_queue_count=queue_count,
+        target_queue_count=queue_count,
         type=(type_ or TopicType.MIXED).value,
         perm=PERM_READ | PERM_WRITE if perm is None else perm,
         expires_ms=None if expires_ms is UNSAID else expires_ms,
@@ -193,22 +200,23 @@ def _change(
     type_: TopicType | None,
     perm: int | None,
     expires_ms: Expires,
+    *,
+    drain: bool | None,
 ) -> None:
-    before = (topic.queue_count, topic.type, topic.perm, topic.expires_ms)
-    if queue_count is not None and queue_count < topic.queue_count:
-        raise InvalidArgument(
-            f"topic {topic.name!r} has {topic.queue_count} queues and the number can only "
-            f"grow; {queue_count} would leave messages in queues that nobody reads"
-        )
-    topic.queue_count = topic.queue_count if queue_count is None else queue_count
+    before = (topic.type, topic.perm, topic.expires_ms)
     topic.type = topic.type if type_ is None else type_.value
     topic.perm = topic.perm if perm is None else perm
     topic.expires_ms = topic.expires_ms if expires_ms is UNSAID else expires_ms
     topic.used_at = timezone.now()
-    if (topic.queue_count, topic.type, topic.perm, topic.expires_ms) == before:
+    counts = resizing.counts_of(topic)
+    if queue_count is not None:
+        counts = queuecounts.changed(counts, queue_count, drain=drain)
+    is_resized = counts != resizing.counts_of(topic)
+    if not is_resized and (topic.type, topic.perm, topic.expires_ms) == before:
         # The topic was used and not changed.
         topic.save(update_fields=["used_at"])
         return
+    if is_resized:
+        resizing.resize(topic, counts)
     topic.save()
     MessageQueue.objects.filter(topic=topic).update(perm=topic.perm)
-    snapshot.add_queue_rows(topic, first=before[0])

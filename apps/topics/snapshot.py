@@ -1,4 +1,7 @@
-"""Rows to the engine's CatalogSnapshot, and its way there. The database decides; see `keep`."""
+"""Rows to the engine's CatalogSnapshot, and its way there. The database decides; see `keep`.
+
+Topics are read here; groups come from whoever keeps them (`groupsource`).
+"""
 
 import logging
 from functools import partial
@@ -9,13 +12,14 @@ from apps.bridge import engine as bridge
 from apps.engine.api import EngineControl
 from apps.engine.errors import Busy
 from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
+from apps.topics import groupsource
 from apps.topics.models import CatalogVersion, MessageQueue, Topic
 
 _log = logging.getLogger("mqweb.topics")
 
 
 def build() -> CatalogSnapshot:
-    """Read all topics. What is read is at least as new as the version says.
+    """Read all topics and groups. What is read is at least as new as the version says.
 
     The version is read first: a change that commits in between is published again by its own
     transaction, under its own version.
@@ -27,10 +31,13 @@ def build() -> CatalogSnapshot:
             queue_count=topic.queue_count,
             type=TopicType(topic.type),
             perm=topic.perm,
+            write_queue_count=None
+            if topic.write_queue_count == topic.queue_count
+            else topic.write_queue_count,
         )
         for topic in Topic.objects.order_by("name").iterator()
     }
-    return CatalogSnapshot(version=version, topics=topics)
+    return CatalogSnapshot(version=version, topics=topics, groups=groupsource.source().specs())
 
 
 def stored_version() -> int:
@@ -50,7 +57,7 @@ def raise_version(*, above: int = 0) -> None:
 
 
 def lock() -> CatalogVersion:
-    """Return the row that every change of topics locks first, locked until the transaction ends."""
+    """Return the row that every change of the catalog locks first, until the transaction ends."""
     CatalogVersion.objects.get_or_create(pk=1)
     return CatalogVersion.objects.select_for_update().get(pk=1)
 
@@ -82,8 +89,8 @@ def keep() -> bool:
     - The database is newer (changed by another process, or while we were down): publish it.
     - The engine is newer (the database came from a backup): the database wins under a version
       above the engine's.
-    - The database was never written and the engine has topics (the database was lost): the
-      engine's topics become rows.
+    - The database was never written and the engine has topics or groups (the database was lost):
+      what the engine has becomes rows.
 
     Two processes may do it at once: what one has settled, the other leaves alone.
     """
@@ -107,11 +114,21 @@ def _adopt(held: CatalogSnapshot) -> None:
             return
         raise_version(above=held.version)
         for spec in held.topics.values():
+            # A topic that was changing goes on as one that grows: nothing is taken away from it.
             topic = Topic.objects.create(
-                name=spec.name, type=spec.type.value, queue_count=spec.queue_count, perm=spec.perm
+                name=spec.name,
+                type=spec.type.value,
+                queue_count=spec.queue_count,
+                write_queue_count=spec.queue_count
+                if spec.write_queue_count is None
+                else spec.write_queue_count,
+                target_queue_count=spec.queue_count,
+                perm=spec.perm,
             )
             add_queue_rows(topic, first=0)
-    _log.warning("catalog_adopted_from_engine", extra={"topics": len(held.topics)})
+        groupsource.source().adopt(held.groups)
+    extra = {"topics": len(held.topics), "groups": len(held.groups)}
+    _log.warning("catalog_adopted_from_engine", extra=extra)
 
 
 def add_queue_rows(topic: Topic, *, first: int) -> None:

@@ -36,6 +36,7 @@ function startCharts() {
 // What each kind of page shows of a frame; undefined when the frame does not hold all of it.
 const VIEWS = {
   overview: (frame) => frame,
+  locks: (frame) => frame.locks,
   clockwork: (frame) => frame.clockwork,
   topic: (frame, name) => {
     const topic = whole(frame.topics, name);

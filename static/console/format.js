@@ -51,6 +51,14 @@ function due(seconds) {
   return seconds > 0 ? `in ${span(seconds)}` : `late by ${span(-seconds)}`;
 }
 
+function ends(seconds) {
+  return seconds >= 0 ? `in ${span(seconds)}` : ago(-seconds);
+}
+
+function drained(seconds) {
+  return seconds === 0 ? "done" : `in ${span(seconds)}`;
+}
+
 function duration(milliseconds) {
   if (milliseconds < 1000) return `${milliseconds} ms`;
   if (milliseconds < 120_000) return `${grouped(milliseconds / 1000, 1)} s`;
@@ -62,7 +70,7 @@ function moment(text) {
 }
 
 const FORMATS = {
-  count, short, rate, size, span, ago, due, duration, moment,
+  count, short, rate, size, span, ago, due, ends, drained, duration, moment,
   text: String,
   list: (words) => words.join(", "),
 };

@@ -24,13 +24,18 @@ from apps.bridge import engine as bridge
 from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
 from apps.engine.clock import SystemClock
+from apps.engine.grouptypes import GroupHistory, Rebalance
 from apps.engine.types import CatalogSnapshot, TopicSpec
+from apps.groups.models import ConsumerGroup, LockTransition
+from apps.groups.models import Rebalance as GroupRebalance
+from apps.groups.projection.history import write_history
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
 from apps.topics import services as topics
 from apps.topics.models import Topic
 from mqweb.celery import app
 from mqweb.schedule import SCHEDULE
 from tests.web.fake_engine import FakeEngine, client, progress
+from tests.web.group_values import rebalance, transition
 from tests.web.metrics.fakes import (
     START_MS,
     NumberEngine,
@@ -54,6 +59,19 @@ class Engine(FakeEngine):
 
     log_start = written_offset = 0
     status = NumberEngine.status
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_share_out: list[Rebalance] = []
+
+    def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
+        # As long as the way to a broker and back, so that two can meet.
+        time.sleep(0.02)
+        changed = []
+        while self.to_share_out:
+            changed.append(self.to_share_out.pop())
+        self.assigned += changed
+        return changed
 
 
 @dataclass(frozen=True)
@@ -169,9 +187,41 @@ def members(_: Engine) -> object:
     return rows(apps.get_model("groups", "Member"))
 
 
+def seed_groups_out_of_balance(engine: Engine) -> None:
+    engine.to_share_out = [rebalance(name, {"a": {"t": (0,)}}) for name in NAMES]
+
+
+def assignments(engine: Engine) -> object:
+    return sorted(found.group for found in engine.assigned)
+
+
+def seed_old_and_young_history(engine: Engine) -> None:
+    for number in range(60):
+        age_ms = (45 if number % 2 else 15) * 24 * 60 * MINUTE_MS
+        line = transition(number, "g", "t", number, at_ms=START_MS - age_ms)
+        shared_out = rebalance("g", {}, number=100 + number, at_ms=START_MS - age_ms)
+        history = GroupHistory(transitions=(line,), rebalances=(shared_out,), last=number)
+        # Written when it was young.
+        write_history(history, store_id="s", now_ms=START_MS - age_ms)
+    names = ["heard", "unheard"]
+    ConsumerGroup.objects.bulk_create(ConsumerGroup(name=name) for name in names)
+    ConsumerGroup.objects.update(created_at=timezone.now() - timedelta(days=1000))
+    engine.seen = [client("heard", "c", "t")]
+
+
+def history_and_groups(_: Engine) -> object:
+    return [
+        sorted(LockTransition.objects.values_list("number", flat=True)),
+        sorted(GroupRebalance.objects.values_list("number", flat=True)),
+        sorted(ConsumerGroup.objects.values_list("name", flat=True)),
+    ]
+
+
 SCENES: Mapping[str, Scene] = {
     "clockwork.vacuum": Scene(seed_old_and_young_rows, what_was_not_vacuumed),
     "groups.expire_silent_clients": Scene(seed_clients, members),
+    "groups.prune_history": Scene(seed_old_and_young_history, history_and_groups),
+    "groups.rebalance": Scene(seed_groups_out_of_balance, assignments),
     "metrics.prune_statistics": Scene(
         partial(seed_ten_minutes_of_samples, since_ms=LONG_AGO_MS - 48 * 60 * MINUTE_MS),
         statistics,

@@ -2,7 +2,17 @@
 
 from collections.abc import Collection, Iterable
 
-from apps.engine.errors import UnknownTopic
+from apps.engine.errors import LockLost, UnknownTopic
+from apps.engine.grouptypes import (
+    GroupHistory,
+    LockChange,
+    LockTransition,
+    MemberState,
+    QueueBacklog,
+    QueueLockState,
+    QueuePlace,
+    Rebalance,
+)
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -23,6 +33,14 @@ class FakeEngine:
         self.progress: list[GroupProgress] = []
         self.seen: list[ClientSeen] = []
         self.forgotten_ms: list[int] = []
+        self.joined: list[MemberState] = []
+        self.assigned: list[Rebalance] = []
+        self.locks: list[QueueLockState] = []
+        self.transitions: list[LockTransition] = []
+        self.rebalanced: list[Rebalance] = []
+        self.rebalance_reasons: list[str] = []
+        self.left_to_do: list[QueueBacklog] = []
+        self.store_id = "fa4e" * 8
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         if snapshot.version > self.catalog.version:
@@ -60,10 +78,61 @@ class FakeEngine:
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         return [row for row in self.progress if group in (None, row.group)]
 
+    def members(self, group: str | None = None) -> list[MemberState]:
+        return [member for member in self.joined if group in (None, member.group)]
+
+    def rebalances(self, group: str | None = None) -> list[Rebalance]:
+        return [found for found in self.assigned if group in (None, found.group)]
+
+    def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
+        return [lock for lock in self.locks if group in (None, lock.group)]
+
+    def release_lock(
+        self, group: str, place: QueuePlace, *, reason: str, expected_owner: str | None = None
+    ) -> LockTransition | None:
+        wanted = (group, place.topic, place.queue)
+        held = [lock for lock in self.locks if (lock.group, lock.topic, lock.queue) == wanted]
+        if not held:
+            return None
+        if expected_owner not in (None, held[0].owner):
+            raise LockLost(f"the lock is {held[0].owner}'s")
+        self.locks.remove(held[0])
+        transition = LockTransition(
+            number=len(self.transitions) + 1,
+            at_ms=1_000,
+            group=group,
+            topic=place.topic,
+            queue=place.queue,
+            change=LockChange.FORCED,
+            owner="",
+            previous_owner=held[0].owner,
+            epoch=held[0].epoch,
+            reason=reason,
+        )
+        self.transitions.append(transition)
+        return transition
+
+    def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
+        self.rebalance_reasons.append(reason)
+        return self.rebalances(group)
+
+    def history(self, after: int) -> GroupHistory:
+        lines_max = 1_000
+        lines = sorted([*self.transitions, *self.rebalanced], key=lambda line: line.number)
+        found = [line for line in lines if line.number > after][:lines_max]
+        return GroupHistory(
+            transitions=tuple(line for line in found if isinstance(line, LockTransition)),
+            rebalances=tuple(line for line in found if isinstance(line, Rebalance)),
+            last=found[-1].number if found else after,
+        )
+
+    def backlog(self, group: str | None = None) -> list[QueueBacklog]:
+        return [row for row in self.left_to_do if group in (None, row.group)]
+
     def status(self) -> EngineStatus:
         sent = sum(self.lengths.values())
         return EngineStatus(
-            store_id="fa4e" * 8,
+            store_id=self.store_id,
             epoch=1,
             log_start=0,
             written_offset=sent * 100,

@@ -13,10 +13,13 @@ from apps.bridge import engine as bridge
 from apps.clockwork import selectors
 from apps.console import feed
 from apps.console.clockwork import ClockworkWatch
-from apps.groups.models import ConsumerOffset
+from apps.engine.clock import SystemClock
+from apps.engine.grouptypes import LockTransition as LockLine
+from apps.groups.models import ConsumerGroup, ConsumerOffset, LockTransition, QueueLock
 from apps.topics import services, snapshot
 from mqweb.background import Background
 from tests.web.fake_engine import FakeEngine, names, progress
+from tests.web.group_values import left_to_do, lock, transition
 
 Answer = TypeVar("Answer")
 
@@ -144,3 +147,74 @@ async def test_a_clockwork_that_cannot_be_read_is_logged_and_stays_unknown(
 
     assert background._watch.picture()["tasks"] is None
     assert [record.getMessage() for record in caplog.records] == ["database_away"]
+
+
+def a_transition(number: int) -> LockLine:
+    """Build a line of history of this moment: older ones than rows are kept are left out."""
+    return transition(number, "g", "orders", 0, at_ms=SystemClock().wall_ms())
+
+
+async def test_members_and_locks_become_rows_within_seconds_and_once_more_at_the_stop(
+    engine: FakeEngine,
+) -> None:
+    engine.locks = [lock("g", "orders", 0, "a")]
+    engine.transitions = [a_transition(1)]
+    background = Background(engine)  # type: ignore[arg-type]
+
+    await background._project_groups()
+    first = await in_thread(lambda: (LockTransition.objects.count(), QueueLock.objects.count()))
+    await background.start()
+    engine.transitions.append(a_transition(2))
+    await background.stop()
+
+    assert first == (1, 1)
+    assert await in_thread(LockTransition.objects.count) == 2
+
+
+async def test_what_happened_while_the_database_was_away_is_written_afterwards(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    background = Background(engine)  # type: ignore[arg-type]
+    asked: list[int] = []
+
+    def refuse(*_: object) -> None:
+        asked.append(1)
+        raise OperationalError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("apps.groups.projection.groups.write_reading", refuse)
+        for number in range(1, 4):
+            engine.transitions.append(a_transition(number))
+            await background._project_groups()
+    in_between = await in_thread(LockTransition.objects.count)
+    await background._project_groups()
+
+    assert asked == [1, 1, 1]
+    assert in_between == 0
+    assert await in_thread(LockTransition.objects.count) == 3
+    events = [record.getMessage() for record in caplog.records if record.name == "mqweb.broker"]
+    assert events == ["database_away", "database_back"]
+
+
+async def test_groups_that_have_progress_get_a_row_to_be_edited(engine: FakeEngine) -> None:
+    engine.progress = [progress("seen", "orders", 0, committed=0, delivered=0)]
+    background = Background(engine)  # type: ignore[arg-type]
+
+    await background._project_offsets()
+
+    row = await in_thread(ConsumerGroup.objects.get)
+    assert (row.name, row.decided_at) == ("seen", None)
+
+
+async def test_blocked_queues_are_told_while_the_database_is_away(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.left_to_do = [left_to_do("g", "orders", 0, max_offset=9, head_attempts=3)]
+    background = Background(engine)  # type: ignore[arg-type]
+    # Who asked for the database would fail on it.
+    monkeypatch.setattr(background, "_in_database", None)
+
+    await background._watch_backlog()
+
+    assert [record.getMessage() for record in caplog.records] == ["queue_blocked"]

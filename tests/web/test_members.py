@@ -11,8 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.engine.errors import Stopping
 from apps.engine.types import ClientSeen
-from apps.groups import services
 from apps.groups.models import Member
+from apps.groups.services import clients as services
+from apps.groups.times import moment
 from tests.web.conftest import Api
 from tests.web.fake_engine import FakeEngine, client, progress
 
@@ -157,7 +158,7 @@ def test_two_workers_at_once_make_one_row_a_client(engine: FakeEngine) -> None:
             together.wait()
             for _ in range(10):
                 services._write_members(own)
-                services._delete_silent(before=services._moment(NOW_MS - 100))
+                services._delete_silent(before=moment(NOW_MS - 100))
         except BaseException as error:
             errors.append(error)
         finally:
@@ -204,6 +205,14 @@ def test_a_group_tells_its_members_live(api: Api, engine: FakeEngine) -> None:
             "first_seen_at": "1970-01-01T00:00:00.000Z",
             "last_seen_at": "2025-11-13T02:13:20.000Z",
             "is_waiting": True,
+            "model": None,
+            "ordered": None,
+            "strategy": None,
+            "site": None,
+            "generation": None,
+            "subscriptions": [],
+            "assignment": None,
+            "blocked": [],
         }
     ]
     assert body["topics"] == ["bills", "orders"]

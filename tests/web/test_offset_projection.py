@@ -5,7 +5,7 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.groups.models import ConsumerOffset
-from apps.groups.services import OffsetProjector
+from apps.groups.projection.offsets import OffsetProjector
 from tests.web.fake_engine import progress
 
 pytestmark = pytest.mark.django_db

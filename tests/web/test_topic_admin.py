@@ -56,13 +56,37 @@ def test_the_form_refuses_what_the_service_refuses(
     assert not Topic.objects.exists()
 
 
-def test_the_form_refuses_fewer_queues(admin: Client, engine: FakeEngine) -> None:
+def test_fewer_queues_asked_for_in_the_admin_drain(admin: Client, engine: FakeEngine) -> None:
     topic = services.create_or_change_topic(name="orders", queue_count=5).topic
 
-    answer = admin.post(f"/admin/topics/topic/{topic.pk}/change/", form(queue_count=4))
+    admin.post(f"/admin/topics/topic/{topic.pk}/change/", form(queue_count=4))
 
-    assert b"can only grow" in answer.content
-    assert engine.catalog.topics["orders"].queue_count == 5
+    spec = engine.catalog.topics["orders"]
+    assert (spec.queue_count, spec.write_queue_count) == (5, 4)
+
+
+def test_the_form_of_a_topic_that_shrinks_shows_and_keeps_its_target(
+    admin: Client, engine: FakeEngine
+) -> None:
+    topic = services.create_or_change_topic(name="orders", queue_count=5).topic
+    services.create_or_change_topic(name="orders", queue_count=2)
+
+    page = admin.get(f"/admin/topics/topic/{topic.pk}/change/")
+    admin.post(f"/admin/topics/topic/{topic.pk}/change/", form(queue_count=2, perm=4))
+
+    assert page.context["adminform"].form["queue_count"].value() == 2
+    spec = engine.catalog.topics["orders"]
+    assert (spec.queue_count, spec.write_queue_count, spec.perm) == (5, 2, 4)
+
+
+def test_further_queues_wait_where_the_box_is_ticked(admin: Client, engine: FakeEngine) -> None:
+    topic = services.create_or_change_topic(name="orders", queue_count=2).topic
+
+    admin.post(f"/admin/topics/topic/{topic.pk}/change/", form(queue_count=4, drain="on"))
+    admin.post(f"/admin/topics/topic/{topic.pk}/change/", form(queue_count=4))
+
+    spec = engine.catalog.topics["orders"]
+    assert (spec.queue_count, spec.write_queue_count) == (4, 2)
 
 
 def test_a_topic_is_deleted_with_its_queues_one_by_one_and_by_choice(

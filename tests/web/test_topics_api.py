@@ -64,18 +64,6 @@ def test_the_number_of_queues_grows_and_rows_follow(api: Api, engine: FakeEngine
     assert engine.catalog.topics["orders"].queue_count == 5
 
 
-def test_the_number_of_queues_never_shrinks(api: Api, engine: FakeEngine) -> None:
-    api.put("/topics/orders", {"queue_count": 5})
-
-    answer = api.put("/topics/orders", {"queue_count": 4})
-
-    assert answer.status_code == 422
-    assert answer["content-type"] == "application/problem+json"
-    assert answer.json()["code"] == "invalid_argument"
-    assert "only grow" in answer.json()["detail"]
-    assert engine.catalog.topics["orders"].queue_count == 5
-
-
 @pytest.mark.parametrize(
     ("body", "pointer"),
     [
@@ -90,6 +78,9 @@ def test_the_number_of_queues_never_shrinks(api: Api, engine: FakeEngine) -> Non
         ({"type": ["FIFO"]}, "/type"),
         ({"perm": 1}, "/perm"),
         ({"perm": "6"}, "/perm"),
+        ({"drain": 1}, "/drain"),
+        ({"drain": None}, "/drain"),
+        ({"drain": "true"}, "/drain"),
         ({"quue_count": 4}, "/quue_count"),
         ({"a/b~c": 4}, "/a~1b~0c"),
         ([], ""),

@@ -88,6 +88,22 @@ def due(value: int | Missing) -> str:
 
 
 @register.filter
+def ends(value: int | Missing) -> str:
+    """Return when a lease ends, or ended, in so many seconds."""
+    if value is None or value == "":
+        return UNKNOWN
+    return f"in {span(value)}" if value >= 0 else ago(-value)
+
+
+@register.filter
+def drained(value: int | Missing) -> str:
+    """Return in which time a backlog is gone; the dash where it does not shrink, or is unknown."""
+    if value is None or value == "":
+        return UNKNOWN
+    return "done" if value == 0 else f"in {span(value)}"
+
+
+@register.filter
 def duration(value: int | Missing) -> str:
     """Return a duration in milliseconds, in seconds from one second on."""
     if value is None or value == "":

@@ -5,7 +5,12 @@ from typing import Any
 from rest_framework import serializers
 
 from apps.core.pagination import rfc3339, sampled_at
-from apps.core.serializers import StrictChoiceField, StrictIntegerField, StrictSerializer
+from apps.core.serializers import (
+    StrictBooleanField,
+    StrictChoiceField,
+    StrictIntegerField,
+    StrictSerializer,
+)
 from apps.engine import limits
 from apps.topics.models import EXPIRES_MS_MAX, EXPIRES_MS_MIN, QUEUE_COUNT_DEFAULT, Perm, Type
 from apps.topics.selectors import TopicState
@@ -29,7 +34,14 @@ class TopicChange(StrictSerializer):
         required=False,
         min_value=1,
         max_value=limits.QUEUE_COUNT_MAX,
-        help_text=f"Number of queues, {QUEUE_COUNT_DEFAULT} in a new topic; it can only grow.",
+        help_text=f"Number of queues, {QUEUE_COUNT_DEFAULT} in a new topic. Fewer than there are "
+        "drain: they take no more messages, and go once every group has read them.",
+    )
+    drain = StrictBooleanField(
+        required=False,
+        help_text="True lets further queues take messages once every group has read all there is; "
+        "without it they do at once, and keys that move are not kept in order. False opens queues "
+        "that wait.",
     )
     type = StrictChoiceField(Type.values, required=False, help_text="MIXED in a new topic.")
     perm = StrictPermField(
@@ -52,12 +64,27 @@ class QueueDocument(serializers.Serializer[Any]):
     max_offset = serializers.CharField(allow_null=True, help_text="One past the newest message.")
 
 
+class UnreadDocument(serializers.Serializer[Any]):
+    """Messages that keep a change of the number of queues waiting."""
+
+    group = serializers.CharField(allow_null=True, help_text="Null where no group reads the topic.")
+    queue = serializers.IntegerField()
+    lag = serializers.CharField(help_text="Messages not yet committed.")
+
+
 class TopicDocument(serializers.Serializer[Any]):
     """A topic in an answer."""
 
     topic = serializers.CharField()
     type = serializers.ChoiceField(Type.values)
-    queue_count = serializers.IntegerField()
+    queue_count = serializers.IntegerField(help_text="Queues that are read.")
+    write_queue_count = serializers.IntegerField(help_text="Queues that take messages.")
+    target_queue_count = serializers.IntegerField(
+        allow_null=True, help_text="Queues there will be; null where the database is away."
+    )
+    waiting_for = UnreadDocument(
+        many=True, allow_null=True, help_text="What must be read before the numbers are equal."
+    )
     perm = serializers.ChoiceField(Perm.values)
     expires_ms = serializers.IntegerField(
         allow_null=True, help_text="Null where it never expires, or the database does not answer."
@@ -82,6 +109,14 @@ def rendered(state: TopicState) -> dict[str, object]:
         "topic": state.name,
         "type": state.type,
         "queue_count": state.queue_count,
+        "write_queue_count": state.write_queue_count,
+        "target_queue_count": state.target_queue_count,
+        "waiting_for": None
+        if state.waiting_for is None
+        else [
+            {"group": unread.group, "queue": unread.queue, "lag": str(unread.lag)}
+            for unread in state.waiting_for
+        ],
         "perm": state.perm,
         "expires_ms": state.expires_ms,
         "queues": [

@@ -12,6 +12,14 @@ from channels.routing import URLRouter
 from apps.console.routing import websocket_urlpatterns
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
+from apps.engine.grouptypes import (
+    GroupHistory,
+    LockTransition,
+    MemberState,
+    QueueBacklog,
+    QueueLockState,
+    Rebalance,
+)
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -50,6 +58,11 @@ class FakeEngine:
         self.progress: dict[tuple[str, str, int], tuple[int, int]] = {}
         self.unmade: set[str] = set()
         self.seen: list[ClientSeen] = []
+        self.states: list[MemberState] = []
+        self.left: list[QueueBacklog] = []
+        self.locks: list[QueueLockState] = []
+        self.transitions: list[LockTransition] = []
+        self.shared_out: list[Rebalance] = []
         self.delivered = 0
 
     @property
@@ -117,6 +130,29 @@ class FakeEngine:
     def clients(self, group: str | None = None) -> list[ClientSeen]:
         self.calls["clients"] += 1
         return [client for client in self.seen if group in (None, client.group)]
+
+    def members(self, group: str | None = None) -> list[MemberState]:
+        self.calls["members"] += 1
+        return [state for state in self.states if group in (None, state.group)]
+
+    def backlog(self, group: str | None = None) -> list[QueueBacklog]:
+        self.calls["backlog"] += 1
+        return [row for row in self.left if group in (None, row.group)]
+
+    def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
+        self.calls["queue_locks"] += 1
+        return [lock for lock in self.locks if group in (None, lock.group)]
+
+    def history(self, after: int) -> GroupHistory:
+        """Give at most two lines at once, so that a reader must ask again."""
+        self.calls["history"] += 1
+        lines = sorted(line.number for line in (*self.transitions, *self.shared_out))
+        chosen = [number for number in lines if number > after][:2]
+        return GroupHistory(
+            transitions=tuple(line for line in self.transitions if line.number in chosen),
+            rebalances=tuple(line for line in self.shared_out if line.number in chosen),
+            last=max(chosen, default=after),
+        )
 
     def status(self) -> EngineStatus:
         self.calls["status"] += 1

@@ -79,7 +79,10 @@ async def test_many_viewers_cost_the_engine_and_the_encoder_no_more_than_one(
         await viewer.leave()
 
     assert before.total() == 0
-    verbs = ("catalog", "status", "queue_ranges", "group_progress", "clients")
+    verbs = (
+        "catalog", "status", "queue_ranges", "group_progress", "clients", "members", "backlog",
+        "queue_locks", "history",
+    )  # fmt: skip
     assert engine.calls == dict.fromkeys(verbs, 2)
     assert encoded == [1, 2]
     assert all(pair == texts[0] for pair in texts)

@@ -1,0 +1,1 @@
+"""Shapes of groups on the wire. Offsets travel as strings, because they have 64 bits."""

@@ -1,0 +1,170 @@
+"""Progress of groups and what is left to do, as they are answered."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from apps.core.pagination import listing, rfc3339
+from apps.engine.types import GroupProgress
+from apps.groups.blocked import BlockedBy, BlockedQueue
+from apps.groups.rates import Pace
+from apps.groups.selectors import Backlog, QueueState
+from apps.groups.times import moment
+
+_RATE = "Messages a second, over half a minute at most; null until it is known."
+
+
+class OffsetDocument(serializers.Serializer[Any]):
+    """Progress in one queue."""
+
+    topic = serializers.CharField()
+    queue = serializers.IntegerField()
+    committed = serializers.CharField(help_text="Every message below is done.")
+    delivered = serializers.CharField(help_text="One past the newest message handed out.")
+    max_offset = serializers.CharField(help_text="One past the newest message.")
+
+
+class OffsetList(serializers.Serializer[Any]):
+    """Progress of a group, by topic and queue."""
+
+    items = OffsetDocument(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+    sampled_at = serializers.DateTimeField()
+
+
+class PaceDocument(serializers.Serializer[Any]):
+    """What is left to do, and how fast it comes and goes."""
+
+    lag = serializers.CharField(help_text="Messages not yet committed.")
+    oldest_age_ms = serializers.IntegerField(
+        allow_null=True, help_text="Age of the oldest of them; null without one, or not known."
+    )
+    in_per_s = serializers.FloatField(allow_null=True, help_text=_RATE)
+    out_per_s = serializers.FloatField(allow_null=True, help_text=_RATE)
+    drain_ms = serializers.IntegerField(
+        allow_null=True, help_text="Time until nothing is left; null when it does not shrink."
+    )
+
+
+class HeldLockDocument(serializers.Serializer[Any]):
+    """The lock of a queue."""
+
+    epoch = serializers.IntegerField()
+    expires_in_ms = serializers.IntegerField(
+        allow_null=True, help_text="Negative once its time is over."
+    )
+
+
+class LagDocument(OffsetDocument, PaceDocument):
+    """Progress in one queue, with what is left to do."""
+
+    in_flight = serializers.IntegerField(help_text="Handed out and not settled.")
+    ready = serializers.CharField(
+        allow_null=True,
+        help_text="With nobody: never handed out, given back, or out for too long.",
+    )
+    stalled_ms = serializers.IntegerField(
+        allow_null=True, help_text="For how long nothing was committed; null while it moves."
+    )
+    head_attempts = serializers.IntegerField(
+        allow_null=True, help_text="How often the message at `committed` was tried."
+    )
+    owner = serializers.CharField(allow_null=True, help_text="Whose queue it is.")
+    lock = HeldLockDocument(allow_null=True)
+
+
+class LagList(serializers.Serializer[Any]):
+    """Backlog of a group, by topic and queue, and over all of them."""
+
+    items = LagDocument(many=True)
+    total = PaceDocument()
+    next_cursor = serializers.CharField(allow_null=True)
+    sampled_at = serializers.DateTimeField()
+
+
+class BlockedDocument(serializers.Serializer[Any]):
+    """A queue that does not get on."""
+
+    topic = serializers.CharField()
+    queue = serializers.IntegerField()
+    offset = serializers.CharField(help_text="Of the message at its head.")
+    owner = serializers.CharField(allow_null=True)
+    since = serializers.DateTimeField(
+        allow_null=True, help_text="When something was committed last; null when not known."
+    )
+    reason = serializers.ChoiceField([reason.value for reason in BlockedBy])
+    attempts = serializers.IntegerField(allow_null=True)
+    detail = serializers.CharField(help_text="What its owner says of it.")
+    lag = serializers.CharField()
+
+
+class BlockedList(serializers.Serializer[Any]):
+    """Queues of a group that do not get on, by topic and queue."""
+
+    items = BlockedDocument(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+    sampled_at = serializers.DateTimeField()
+
+
+def rendered_offset(row: GroupProgress) -> dict[str, object]:
+    """Build the JSON shape of progress in one queue."""
+    return {
+        "topic": row.topic,
+        "queue": row.queue,
+        "committed": str(row.committed),
+        "delivered": str(row.delivered),
+        "max_offset": str(row.max_offset),
+    }
+
+
+def rendered_backlog(backlog: Backlog) -> dict[str, object]:
+    """Build the JSON shape of a group's backlog."""
+    return {
+        **listing([_rendered_queue(queue) for queue in backlog.queues], None),
+        "total": _rendered_pace(backlog.lag, backlog.oldest_age_ms, backlog.pace),
+    }
+
+
+def rendered_blocked(found: BlockedQueue) -> dict[str, object]:
+    """Build the JSON shape of a queue that does not get on."""
+    return {
+        "topic": found.topic,
+        "queue": found.queue,
+        "offset": str(found.queue_offset),
+        "owner": found.owner,
+        "since": None if found.since_ms is None else rfc3339(moment(found.since_ms)),
+        "reason": found.reason,
+        "attempts": found.attempts,
+        "detail": found.detail,
+        "lag": str(found.lag),
+    }
+
+
+def _rendered_queue(queue: QueueState) -> dict[str, object]:
+    row = queue.row
+    return {
+        "topic": row.topic,
+        "queue": row.queue,
+        "committed": str(row.committed),
+        "delivered": str(row.delivered),
+        "max_offset": str(row.max_offset),
+        **_rendered_pace(row.max_offset - row.committed, row.oldest_age_ms, queue.pace),
+        "in_flight": row.in_flight,
+        "ready": None if queue.ready is None else str(queue.ready),
+        "stalled_ms": row.stalled_ms,
+        "head_attempts": row.head_attempts,
+        "owner": row.owner,
+        "lock": None
+        if row.lock_epoch is None
+        else {"epoch": row.lock_epoch, "expires_in_ms": row.lock_expires_in_ms},
+    }
+
+
+def _rendered_pace(lag: int, oldest_age_ms: int | None, pace: Pace) -> dict[str, object]:
+    return {
+        "lag": str(lag),
+        "oldest_age_ms": oldest_age_ms,
+        "in_per_s": pace.in_per_s,
+        "out_per_s": pace.out_per_s,
+        "drain_ms": pace.drain_ms,
+    }

@@ -1,0 +1,1 @@
+"""REST views of groups: translate, call one service or selector, translate back."""

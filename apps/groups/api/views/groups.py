@@ -1,0 +1,93 @@
+"""REST views of groups and their assignments."""
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.core.pagination import listing, page_of, page_request
+from apps.core.schema import PROBLEM_RESPONSES
+from apps.groups import decisions, selectors, services
+from apps.groups.api.pages import row_before
+from apps.groups.api.serializers.groups import GroupDocument, GroupList, rendered_group
+from apps.groups.api.serializers.history import RebalanceList, rendered_rebalance
+from apps.groups.api.serializers.settings import GroupChange
+
+
+class GroupListView(APIView):
+    """All groups."""
+
+    @extend_schema(
+        operation_id="list_groups",
+        parameters=[
+            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
+            OpenApiParameter("limit", int, description="groups on a page, 1 to 1000"),
+        ],
+        responses={200: GroupList, **PROBLEM_RESPONSES},
+        tags=["groups"],
+    )
+    def get(self, request: Request) -> Response:
+        """List the groups that were decided about or have read anything, with members, by name."""
+        wanted = page_request(request.query_params)
+
+        found = [state for state in selectors.group_states() if state.spec.name > wanted.after]
+
+        states, next_cursor = page_of(found, wanted, key=lambda state: state.spec.name)
+        return Response(listing([rendered_group(state) for state in states], next_cursor))
+
+
+class GroupView(APIView):
+    """One group."""
+
+    @extend_schema(
+        operation_id="get_group",
+        responses={200: GroupDocument, **PROBLEM_RESPONSES},
+        tags=["groups"],
+    )
+    def get(self, _request: Request, group: str) -> Response:
+        """Return what was decided about a group, its progress, members and assignment."""
+        return Response(rendered_group(selectors.group_state(group)))
+
+    @extend_schema(
+        operation_id="put_group",
+        request=GroupChange,
+        responses={200: GroupDocument, 201: GroupDocument, **PROBLEM_RESPONSES},
+        tags=["groups"],
+    )
+    def put(self, request: Request, group: str) -> Response:
+        """Decide about a group; 201 where nobody had. It need not have members yet."""
+        decisions.check_name(group)
+        change = GroupChange(data=request.data)
+        change.is_valid(raise_exception=True)
+
+        changed = services.put_group(name=group, values=change.values())
+
+        return Response(
+            rendered_group(selectors.put_state(changed.spec)),
+            status=status.HTTP_201_CREATED if changed.is_new else status.HTTP_200_OK,
+        )
+
+
+class GroupRebalancesView(APIView):
+    """What happened to the assignment of one group."""
+
+    @extend_schema(
+        operation_id="get_group_rebalances",
+        parameters=[
+            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
+            OpenApiParameter("limit", int, description="assignments on a page, 1 to 1000"),
+        ],
+        responses={200: RebalanceList, **PROBLEM_RESPONSES},
+        tags=["groups"],
+    )
+    def get(self, request: Request, group: str) -> Response:
+        """List a group's assignments of the last 30 days, newest first: when, why, who got what."""
+        wanted = page_request(request.query_params)
+
+        found = selectors.rebalances(
+            group, before=row_before(wanted), lines_max=wanted.items_max + 1
+        )
+
+        rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
+        return Response(listing([rendered_rebalance(row) for row in rows], next_cursor))

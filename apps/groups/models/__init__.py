@@ -1,0 +1,17 @@
+"""Rows of groups: what was decided about them, and what the engine was seen to do with them."""
+
+from apps.groups.models.locks import LockTransition, QueueLock
+from apps.groups.models.membership import Member, QueueAssignment, Rebalance, Subscription
+from apps.groups.models.progress import ConsumerOffset
+from apps.groups.models.settings import ConsumerGroup
+
+__all__ = [
+    "ConsumerGroup",
+    "ConsumerOffset",
+    "LockTransition",
+    "Member",
+    "QueueAssignment",
+    "QueueLock",
+    "Rebalance",
+    "Subscription",
+]

@@ -1,0 +1,28 @@
+"""Columns that several models of groups have. Knows lengths and collations, no model.
+
+Names are compared byte by byte, as the engine does, whatever the database's language is.
+"""
+
+from django.db import models
+
+from apps.engine import limits
+
+# The engine's own texts; longer ones are cut.
+REASON_CHARACTERS_MAX = 500
+
+
+def name() -> "models.CharField[str, str]":
+    """Return a column for the name of a topic or a group."""
+    return models.CharField(max_length=limits.NAME_CHARACTERS_MAX, db_collation="C")
+
+
+def client_id(*, blank: bool = False) -> "models.CharField[str, str]":
+    """Return a column for a client id."""
+    return models.CharField(
+        max_length=limits.CLIENT_ID_CHARACTERS_MAX, db_collation="C", blank=blank
+    )
+
+
+def reason() -> "models.CharField[str, str]":
+    """Return a column for a sentence that says why."""
+    return models.CharField(max_length=REASON_CHARACTERS_MAX, blank=True)

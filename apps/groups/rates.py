@@ -1,0 +1,97 @@
+"""How fast queues fill and empty, from looks at the engine some seconds apart. Pure.
+
+A rate is unknown until a queue was looked at before, after an offset was set back, and where the
+last looks are too long ago to say anything of now. Unknown is None, never 0.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from apps.engine.grouptypes import QueueBacklog
+
+# Long enough to smooth batches and commits every 5 s, short enough to see a stop.
+WINDOW_MS = 30_000
+# Over a longer pause a rate would be an average of a time nobody means.
+PAUSE_MS_MAX = 60_000
+# Less than this apart, one batch more or less would decide.
+APART_MS_MIN = 1_000
+
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Messages a second into and out of a queue, and in which time it will be empty.
+
+    `drain_ms` is 0 where it is empty, and None where it does not shrink or nobody knows.
+    """
+
+    in_per_s: float | None
+    out_per_s: float | None
+    drain_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    taken_ms: int
+    offsets: Mapping[Key, tuple[int, int]]
+
+
+class Looks:
+    """The looks of the last half a minute. Taken in one thread, asked in any."""
+
+    def __init__(self) -> None:
+        """Have looked at nothing."""
+        # Replaced whole, so that a reader in another thread has one or the other.
+        self._looks: tuple[_Look, ...] = ()
+
+    def take(self, rows: Iterable[QueueBacklog], *, now_ms: int) -> None:
+        """Remember a look at a moment of the monotonic clock."""
+        offsets = {(r.group, r.topic, r.queue): (r.committed, r.max_offset) for r in rows}
+        kept = [look for look in self._looks if now_ms - look.taken_ms <= WINDOW_MS]
+        self._looks = (*kept, _Look(now_ms, offsets))
+
+    def pace(self, row: QueueBacklog, *, now_ms: int) -> Pace:
+        """Return how fast a queue goes that was just read."""
+        key = (row.group, row.topic, row.queue)
+        lag = row.max_offset - row.committed
+        for look in self._looks:
+            elapsed_ms = now_ms - look.taken_ms
+            before = look.offsets.get(key)
+            if before is not None and APART_MS_MIN <= elapsed_ms <= PAUSE_MS_MAX:
+                committed, max_offset = before
+                if row.committed >= committed and row.max_offset >= max_offset:
+                    return _pace(
+                        lag,
+                        in_per_s=(row.max_offset - max_offset) * 1000 / elapsed_ms,
+                        out_per_s=(row.committed - committed) * 1000 / elapsed_ms,
+                    )
+        return _pace(lag, in_per_s=None, out_per_s=None)
+
+
+def together(lag: int, paces: Iterable[Pace]) -> Pace:
+    """Return the pace of several queues as one; what is unknown of one makes no other unknown."""
+    known = [
+        (pace.in_per_s, pace.out_per_s)
+        for pace in paces
+        if pace.in_per_s is not None and pace.out_per_s is not None
+    ]
+    if not known:
+        return _pace(lag, in_per_s=None, out_per_s=None)
+    return _pace(
+        lag,
+        in_per_s=sum(in_per_s for in_per_s, _ in known),
+        out_per_s=sum(out_per_s for _, out_per_s in known),
+    )
+
+
+def _pace(lag: int, *, in_per_s: float | None, out_per_s: float | None) -> Pace:
+    drain_ms = 0 if lag <= 0 else None
+    if drain_ms is None and in_per_s is not None and out_per_s is not None:
+        shrinks_per_s = out_per_s - in_per_s
+        drain_ms = int(lag * 1000 / shrinks_per_s) if shrinks_per_s > 0 else None
+    return Pace(in_per_s=in_per_s, out_per_s=out_per_s, drain_ms=drain_ms)
+
+
+recent = Looks()
+"""What this process has seen lately; filled where the engine lives, empty elsewhere."""
