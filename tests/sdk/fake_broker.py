@@ -8,7 +8,7 @@ import asyncio
 import json
 import struct
 import threading
-import zlib
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,12 +16,31 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-RECORDS = "application/vnd.mqweb.records"
+from tests.sdk.fake_bytes import (
+    RECORDS,
+    answer,
+    body_of,
+    make_batch,
+    make_record,
+    matches,
+    properties_of,
+    refusal,
+    reply,
+    split_batch,
+    tags_in,
+    text,
+)
+from tests.sdk.fake_groups import new_groups
+
+__all__ = [
+    "FakeBroker", "Fault", "body_of", "make_batch", "make_record", "properties_of", "split_batch",
+    "text",
+]  # fmt: skip
 
 
 @dataclass
 class Fault:
-    """What happens to the requests whose line holds `match`, `times` times.
+    """What happens to the requests whose line holds `match`, `times` times, after `skip` of them.
 
     reset_before: the connection breaks, nothing was done; reset_after: it was done;
     status: refused with that status; hold: nothing happens until `release`, then it is served;
@@ -31,6 +50,7 @@ class Fault:
     match: str
     action: str
     times: int = 1
+    skip: int = 0
     status: int = 503
     code: str = "overloaded"
     retriable: bool = True
@@ -58,6 +78,8 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
+        self.groups = new_groups()
+        self.write_queue_counts: dict[str, int] = {}
         self.queues: dict[tuple[str, int], list[bytes]] = defaultdict(list)
         self.minimum: dict[tuple[str, int], int] = defaultdict(int)
         self.committed: dict[tuple[str, str, int], int] = {}
@@ -190,8 +212,11 @@ class FakeBroker:
 
     def _fault_for(self, line: str) -> Fault | None:
         for fault in self.faults:
-            if fault.match in line and fault.fired_count < fault.times:
+            if fault.match not in line or fault.fired_count >= fault.times:
+                continue
+            if not fault.skip:
                 return fault
+            fault.skip -= 1
         return None
 
     async def _answer(
@@ -228,9 +253,36 @@ class FakeBroker:
             case ("POST", "groups", group, verb) if verb.startswith("messages:"):
                 return self._settle(group, verb.removeprefix("messages:"), document)
             case ("POST", "groups", group, "offsets:commit"):
-                for item in document["offsets"]:
-                    self.committed[group, item["topic"], item["queue"]] = int(item["offset"])
+                return self._commit(group, document)
+            case ("POST", "groups", group, "offsets:begin"):
+                return reply(
+                    200,
+                    {
+                        "offsets": [
+                            self._begin(group, document, item) for item in document["queues"]
+                        ]
+                    },
+                )
+            case ("POST", "groups", group, "members", verb):
+                client, _, what = verb.rpartition(":")
+                if what == "heartbeat":
+                    return await self._heartbeat(group, client, document)
+                self.groups[group].leave(client)
+                self.share_out(group)
                 return reply(204, None)
+            case ("POST", "groups", group, "locks:acquire"):
+                answer_ = self.groups[group].acquire(document["client_id"], document["queues"])
+                return reply(200, answer_)
+            case ("POST", "groups", group, "locks:release"):
+                answer_ = self.groups[group].release(document["client_id"], document["queues"])
+                return reply(200, answer_)
+            case ("GET", "topics", topic, "queues", queue, "offset") if topic in self.topics:
+                offset = self._offset_at(topic, int(queue), int(query["time"]))
+                return reply(200, {"topic": topic, "queue": int(queue), "offset": str(offset)})
+            case ("GET", "groups"):
+                return reply(200, self._page([{"group": name} for name in self.groups], query))
+            case ("GET", "groups", group) if group in self.groups:
+                return reply(200, self._describe_group(group))
             case ("GET", "groups", group, "lag"):
                 items = [
                     self._lag(*key)
@@ -246,6 +298,78 @@ class FakeBroker:
                 ]
                 return reply(200, self._page(items, query))
         return refusal(404, "unknown_topic", False)
+
+    def share_out(self, group: str) -> None:
+        """Assign the group's queues again, and answer parked heartbeats where that changes it."""
+        if self.groups[group].share_out(self.topics):
+            self._wake()
+
+    def assign(self, group: str, assignment: dict[str, dict[str, list[int]]]) -> None:
+        """Assign by hand from here on: queues by topic by client."""
+        self.groups[group].fixed = assignment
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self.share_out, group)
+
+    def wake(self) -> None:
+        """Have everything that waits look again."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._wake)
+
+    async def _heartbeat(self, group: str, client: str, document: dict[str, Any]) -> bytes:
+        if not all(item["topic"] in self.topics for item in document["subscriptions"]):
+            return refusal(404, "unknown_topic", False)
+        mine = self.groups[group]
+        mine.join(client, document)
+        self.share_out(group)
+        wait_s = document["wait_ms"] / 1000
+        while document["generation"] == mine.generation and wait_s and await self._wait(wait_s):
+            pass
+        answered = {
+            "generation": mine.generation, "assignment": mine.assignment.get(client, {}),
+            "heartbeat_ms": 10_000,
+        }  # fmt: skip
+        return reply(200, answered)
+
+    def _commit(self, group: str, document: dict[str, Any]) -> bytes:
+        client = document.get("client_id", "")
+        for item in document["offsets"]:
+            code = self.groups[group].refusal_of(
+                item["topic"], item["queue"], client=client, epoch=item.get("epoch"),
+                generation=document.get("generation"), is_read=False,
+            )  # fmt: skip
+            if code is not None:
+                return refusal(409, code, False)
+        for item in document["offsets"]:
+            key = group, item["topic"], item["queue"]
+            if not client or int(item["offset"]) > self.committed.get(key, 0):
+                self.committed[key] = int(item["offset"])
+        return reply(204, None)
+
+    def _begin(self, group: str, document: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+        key = group, item["topic"], item["queue"]
+        is_new = key not in self.committed
+        if is_new:
+            place = key[1], key[2]
+            self.committed[key] = {
+                "last": len(self.queues[place]), "first": self.minimum[place],
+                "timestamp": self._offset_at(*place, document.get("consume_from_time", 0)),
+            }[document.get("consume_from", "first")]  # fmt: skip
+        return {**item, "offset": str(self.committed[key]), "is_new": is_new}
+
+    def _offset_at(self, topic: str, queue: int, time_ms: int) -> int:
+        # Every message of this broker was stored at 1,000 ms.
+        return self.minimum[topic, queue] if time_ms <= 1_000 else len(self.queues[topic, queue])
+
+    def _describe_group(self, group: str) -> dict[str, Any]:
+        mine = self.groups[group]
+        members = [
+            {"client_id": client, "subscriptions": member.document["subscriptions"]}
+            for client, member in sorted(mine.members.items())
+        ]
+        return {
+            "group": group, "generation": mine.generation, "members": members,
+            "assignment": mine.assignment,
+        }  # fmt: skip
 
     def _page(self, items: list[Any], query: dict[str, str]) -> dict[str, Any]:
         """Two items a page, so that every test of a list crosses a page's end."""
@@ -264,8 +388,12 @@ class FakeBroker:
         ]
         return {
             "topic": topic, "type": "MIXED", "queue_count": self.topics[topic], "perm": "RW",
-            "queues": queues, "sampled_at": None,
+            "write_queue_count": self._write_queue_count(topic), "queues": queues,
+            "sampled_at": None,
         }  # fmt: skip
+
+    def _write_queue_count(self, topic: str) -> int:
+        return self.write_queue_counts.get(topic, self.topics[topic])
 
     def _lag(self, group: str, topic: str, queue: int) -> dict[str, Any]:
         key = group, topic, queue
@@ -280,7 +408,7 @@ class FakeBroker:
 
     def _send(self, topic: str, query: dict[str, str], body: bytes) -> bytes:
         queue = int(query["queue"])
-        if queue >= self.topics[topic]:
+        if queue >= self._write_queue_count(topic):
             return refusal(404, "unknown_queue", False)
         records = split_batch(body)
         first = len(self.queues[topic, queue])
@@ -320,19 +448,33 @@ class FakeBroker:
             return refusal(404, "unknown_queue", False)
         stored, minimum = self.queues[topic, queue], self.minimum[topic, queue]
         start, limit = int(query["offset"]), int(query["max"])
-        if start == len(stored) and int(query["wait_ms"]):
-            await self._wait(int(query["wait_ms"]) / 1000)
+        deadline_s = time.monotonic() + int(query["wait_ms"]) / 1000
+        while (code := self._pull_refusal(topic, queue, query)) is None:
+            left_s = deadline_s - time.monotonic()
+            if start != len(stored) or left_s <= 0 or not await self._wait(left_s):
+                break
+        if code is not None:
+            return refusal(409, code, False)
         maximum = len(stored)
         status, chosen, following = 1, [], start
         if not minimum <= start <= maximum:
             status, following = 3, minimum if start < minimum else maximum
         elif start < maximum:
-            wanted = query.get("filter", "*")
+            wanted = tags_in(query)
             part = stored[start : start + limit]
             chosen = [record for record in part if matches(record, wanted)]
             status, following = 0 if chosen else 2, start + len(part)
         head = struct.pack(">4sIqqq", b"MQP1", status, following, minimum, maximum)
         return answer(200, RECORDS, head + make_batch(chosen))
+
+    def _pull_refusal(self, topic: str, queue: int, query: dict[str, str]) -> str | None:
+        if "group" not in query:
+            return None
+        epoch, generation = query.get("epoch"), query.get("generation")
+        return self.groups[query["group"]].refusal_of(
+            topic, queue, client=query["client_id"], epoch=None if epoch is None else int(epoch),
+            generation=None if generation is None else int(generation), is_read=True,
+        )  # fmt: skip
 
     async def _receive(self, group: str, document: dict[str, Any]) -> bytes:
         leases = self._hand_out(group, document)
@@ -354,7 +496,7 @@ class FakeBroker:
                 attempt = 2 if back else 1
                 fresh = range(self.cursor[key], min(self.cursor[key] + left, len(stored)))
                 offsets = back or [
-                    offset for offset in fresh if matches(stored[offset], document["filter"])
+                    offset for offset in fresh if matches(stored[offset], tags_in(document))
                 ]
                 self.returned[key] -= set(back)
                 if not back:
@@ -402,83 +544,3 @@ class FakeBroker:
             results.append(item)
         is_all_ok = all(item["status"] == "ok" for item in results)
         return reply(200 if is_all_ok else 207, {"results": results})
-
-
-def make_record(topic: str, queue: int, body: bytes, properties: bytes = b"") -> bytes:
-    name = topic.encode()
-    size_bytes = 88 + len(body) + 1 + len(name) + 2 + len(properties)
-    crc = zlib.crc32(body) & 0x7FFFFFFF
-    return (
-        struct.pack(">iIiiiqqiq", size_bytes, 0xDAA320A7, crc, queue, 0, 0, 0, 0, 7)
-        + bytes(8) + bytes(8) + bytes(8) + struct.pack(">iqi", 0, 0, len(body)) + body
-        + bytes((len(name),)) + name + struct.pack(">h", len(properties)) + properties
-    )  # fmt: skip
-
-
-def body_of(record: bytes) -> bytes:
-    (length,) = struct.unpack_from(">i", record, 84)
-    return record[88 : 88 + length]
-
-
-def properties_of(record: bytes) -> dict[str, str]:
-    (length,) = struct.unpack_from(">i", record, 84)
-    section = record[88 + length + 1 + record[88 + length] + 2 :].decode()
-    return dict(item.split("\x01") for item in section.split("\x02") if item)
-
-
-def matches(record: bytes, wanted: str) -> bool:
-    """Compare tags as a broker whose hash of `AaAa` and `BBBB` is the same, as Java's is."""
-    if wanted == "*":
-        return True
-    tag = properties_of(record).get("TAGS")
-    return {"BBBB": "AaAa"}.get(tag or "", tag) in [part.strip() for part in wanted.split("||")]
-
-
-def make_batch(records: list[bytes]) -> bytes:
-    payload = b"".join(records)
-    rest = struct.pack(f">{len(records)}i", *map(len, records)) + payload
-    return struct.pack(">4sIII", b"MQB1", len(records), len(payload), zlib.crc32(rest)) + rest
-
-
-def split_batch(data: bytes) -> list[bytes]:
-    magic, count, payload_bytes, checksum = struct.unpack_from(">4sIII", data)
-    assert magic == b"MQB1"
-    assert zlib.crc32(data[16:]) == checksum
-    sizes = struct.unpack_from(f">{count}i", data, 16)
-    position = 16 + 4 * count
-    assert position + payload_bytes == len(data)
-    records = []
-    for size in sizes:
-        records.append(data[position : position + size])
-        position += size
-    assert position == len(data)
-    return records
-
-
-def text(value: str) -> bytes:
-    encoded = value.encode()
-    return struct.pack(">H", len(encoded)) + encoded
-
-
-def answer(
-    status: int, media_type: str, body: bytes, headers: dict[str, str] | None = None
-) -> bytes:
-    lines = [f"HTTP/1.1 {status} X", f"content-type: {media_type}", f"content-length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
-    return "\r\n".join([*lines, "", ""]).encode() + body
-
-
-def reply(status: int, document: Any) -> bytes:
-    if document is None:
-        return f"HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n".encode()
-    return answer(status, "application/json", json.dumps(document).encode())
-
-
-def refusal(
-    status: int, code: str, retriable: bool, headers: dict[str, str] | None = None
-) -> bytes:
-    document = {
-        "type": f"/problems/{code}", "title": code, "status": status, "detail": f"detail of {code}",
-        "code": code, "retriable": retriable, "request_id": "r-1", "errors": [],
-    }  # fmt: skip
-    return answer(status, "application/problem+json", json.dumps(document).encode(), headers)

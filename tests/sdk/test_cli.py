@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from mqclient import PushConsumer
 
 from tests.sdk.fake_broker import FakeBroker, properties_of
 
@@ -74,6 +75,73 @@ def test_messages_are_acknowledged_after_they_were_written(broker: FakeBroker) -
     assert [item for item in broker.settled if item[0] == "ack"] == [
         ("ack", "orders", 0, 0), ("ack", "orders", 0, 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["--push", "--ordered"])
+def test_a_member_writes_what_it_hears_and_leaves_the_rest(broker: FakeBroker, kind: str) -> None:
+    broker.put("orders", 0, b"0", b"1", b"2")
+
+    heard = mq(broker, "consume", "orders", "--group", "g", kind, "--max", "2")
+
+    assert (heard.returncode, heard.stdout) == (0, b"0\n1\n")
+    assert broker.committed["g", "orders", 0] == 2
+    assert broker.groups["g"].members == {}
+
+
+def test_a_member_whose_output_nobody_reads_commits_nothing(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"x")
+    command = [*_command(broker), "consume", "orders", "--group", "g", "--push"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.wait(30) == 141
+    assert broker.committed["g", "orders", 0] == 0
+
+
+def test_a_member_ends_by_a_signal_and_leaves(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"x")
+    command = [*_command(broker), "consume", "orders", "--group", "g", "--ordered"]
+    # As a shell does it: a run started in the background may be told to ignore the signal.
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+
+    assert (line, process.returncode) == (b"x\n", 130)
+    assert broker.committed["g", "orders", 0] == 1
+    assert broker.groups["g"].members == {}
+
+
+def test_an_sql_filter_is_sent_as_such(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"x")
+
+    mq(broker, "consume", "orders", "--group", "g", "--sql", "size > 3")
+
+    (document, *_) = [said for name, said in broker.documents if name == "messages:receive"]
+    assert (document["filter"], document["filter_type"]) == ("size > 3", "SQL92")
+
+
+def test_groups_are_listed_and_described(broker: FakeBroker) -> None:
+    with PushConsumer(
+        broker.url, group="g", topics="orders", listener=lambda *_: None, client_id="me"
+    ):
+        names = mq(broker, "group", "list")
+        described = mq(broker, "group", "describe", "g")
+        unknown = mq(broker, "group", "describe", "nobody")
+
+    assert names.stdout == b"g\n"
+    assert described.stdout.decode().splitlines()[1:] == [
+        "member\tsubscriptions\tqueues",
+        "me\torders *\torders:0, orders:1, orders:2, orders:3",
+    ]
+    assert unknown.returncode == 1
 
 
 def test_a_reader_that_goes_away_leaves_the_messages_to_others(broker: FakeBroker) -> None:

@@ -13,6 +13,7 @@ from mqclient import (
     InvalidName,
     Message,
     SimpleConsumer,
+    Sql,
     UnknownTopic,
 )
 
@@ -76,6 +77,17 @@ def test_a_tag_that_only_shares_the_hash_is_settled_and_not_delivered(broker: Fa
 
     assert [message.body for message in messages] == [b"wanted"]
     assert broker.settled == [("ack", "orders", 0, 1)]
+
+
+def test_an_sql_filter_is_the_brokers_alone_to_read(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"0", tag="A")
+
+    with consumer(broker, filter_text=Sql("a = 'b'")) as reader:
+        messages = reader.receive()
+
+    assert broker.documents[0][1]["filter"] == "a = 'b'"
+    assert broker.documents[0][1]["filter_type"] == "SQL92"
+    assert [message.body for message in messages] == [b"0"]
 
 
 @pytest.mark.parametrize("wanted", [False, True])

@@ -2,9 +2,15 @@
 
 from mqclient.admin import Admin, AsyncAdmin
 from mqclient.clock import Clock, SystemClock
-from mqclient.consuming.lite import AsyncLitePullConsumer, LitePullConsumer
+from mqclient.consuming.lite import LitePullConsumer
+from mqclient.consuming.lite_aio import AsyncLitePullConsumer
+from mqclient.consuming.push.aio import AsyncPushConsumer
+from mqclient.consuming.push.consumer import PushConsumer
+from mqclient.consuming.push.listening import Consumed, ListenerContext
+from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.settings import LitePullSettings, SimpleConsumerSettings
 from mqclient.consuming.simple import AsyncSimpleConsumer, SimpleConsumer
+from mqclient.consuming.strategies import BrokerQueue, Strategy, allocate
 from mqclient.errors import (
     BatchTooLarge,
     BufferFull,
@@ -18,6 +24,7 @@ from mqclient.errors import (
     Forbidden,
     HandleExpired,
     InvalidArgument,
+    InvalidFilter,
     InvalidHandle,
     InvalidName,
     LockLost,
@@ -33,6 +40,7 @@ from mqclient.errors import (
     RequestTooLarge,
     SendTimedOut,
     ServerFailed,
+    StaleGeneration,
     Stopping,
     StoreFull,
     TimedOut,
@@ -46,13 +54,20 @@ from mqclient.errors import (
 from mqclient.producing.aio import AsyncProducer
 from mqclient.producing.parcels import SendFuture
 from mqclient.producing.producer import Producer
+from mqclient.producing.selectors import ConsistentHashSelector
 from mqclient.producing.settings import Interceptor, ProducerSettings, QueueSelector
 from mqclient.values import (
     AckMode,
+    BlockedHead,
+    ConsumeFrom,
+    GroupInfo,
+    GroupMember,
+    MessageModel,
     OutgoingMessage,
     QueueOffset,
     QueueRange,
     SendResult,
+    Sql,
     TopicInfo,
     TopicQueue,
 )
@@ -64,8 +79,11 @@ __all__ = [
     "AsyncAdmin",
     "AsyncLitePullConsumer",
     "AsyncProducer",
+    "AsyncPushConsumer",
     "AsyncSimpleConsumer",
     "BatchTooLarge",
+    "BlockedHead",
+    "BrokerQueue",
     "BufferFull",
     "Busy",
     "ChecksumMismatch",
@@ -74,18 +92,26 @@ __all__ = [
     "Conflict",
     "ConnectFailed",
     "ConnectionLost",
+    "ConsistentHashSelector",
+    "ConsumeFrom",
+    "Consumed",
     "CorruptMessage",
     "Forbidden",
+    "GroupInfo",
+    "GroupMember",
     "HandleExpired",
     "Interceptor",
     "InvalidArgument",
+    "InvalidFilter",
     "InvalidHandle",
     "InvalidName",
+    "ListenerContext",
     "LitePullConsumer",
     "LitePullSettings",
     "LockLost",
     "MalformedBatch",
     "Message",
+    "MessageModel",
     "MessageTooLarge",
     "MqError",
     "NotFound",
@@ -96,6 +122,8 @@ __all__ = [
     "Producer",
     "ProducerSettings",
     "ProtocolViolation",
+    "PushConsumer",
+    "PushSettings",
     "QueueOffset",
     "QueueRange",
     "QueueSelector",
@@ -107,8 +135,11 @@ __all__ = [
     "ServerFailed",
     "SimpleConsumer",
     "SimpleConsumerSettings",
+    "Sql",
+    "StaleGeneration",
     "Stopping",
     "StoreFull",
+    "Strategy",
     "SystemClock",
     "TimedOut",
     "TooManyRequests",
@@ -119,4 +150,5 @@ __all__ = [
     "UnknownTopic",
     "Unreachable",
     "Unsupported",
+    "allocate",
 ]

@@ -8,14 +8,20 @@ from mqclient.names import checked_name
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
-from mqclient.protocol.plans import Patience, all_group_offsets, all_topics, persistently
+from mqclient.protocol.plans import (
+    Patience,
+    all_group_offsets,
+    all_groups,
+    all_topics,
+    persistently,
+)
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
-from mqclient.values import QueueOffset, TopicInfo
+from mqclient.values import GroupInfo, QueueOffset, TopicInfo
 
 
 class Admin:
-    """Creates, describes and deletes topics, and reads the progress of groups."""
+    """Creates, describes and deletes topics; describes groups and reads their progress."""
 
     def __init__(
         self,
@@ -76,13 +82,21 @@ class Admin:
         checked_name(group, "group")
         return self._pool.run(all_group_offsets(self._calls, group, self._patience))
 
+    def list_groups(self) -> list[str]:
+        """Return the name of every group."""
+        return self._pool.run(all_groups(self._calls, self._patience))
+
+    def describe_group(self, group: str) -> GroupInfo:
+        """Return a group's members with their queues; raise NotFound."""
+        return self._pool.run(persistently(self._calls.describe_group(group), self._patience))
+
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
 
 
 class AsyncAdmin:
-    """Creates, describes and deletes topics, and reads the progress of groups; on one loop."""
+    """Creates, describes and deletes topics; describes groups; on one loop."""
 
     def __init__(
         self,
@@ -143,6 +157,15 @@ class AsyncAdmin:
         """Return how far a group is in every queue it has read."""
         checked_name(group, "group")
         return await self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    async def list_groups(self) -> list[str]:
+        """Return the name of every group."""
+        return await self._pool.run(all_groups(self._calls, self._patience))
+
+    async def describe_group(self, group: str) -> GroupInfo:
+        """Return a group's members with their queues; raise NotFound."""
+        call = self._calls.describe_group(group)
+        return await self._pool.run(persistently(call, self._patience))
 
     async def close(self) -> None:
         """Close the connections."""

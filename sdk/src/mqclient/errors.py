@@ -4,6 +4,7 @@ MqError
 ├── Refused                 the request cannot be carried out as asked; do not repeat it
 │   ├── InvalidName
 │   ├── InvalidArgument
+│   ├── InvalidFilter
 │   ├── UnknownTopic
 │   ├── UnknownQueue
 │   ├── NotFound
@@ -12,6 +13,7 @@ MqError
 │   ├── Forbidden
 │   ├── Conflict
 │   ├── LockLost
+│   ├── StaleGeneration
 │   ├── MessageTooLarge
 │   ├── BatchTooLarge
 │   ├── RequestTooLarge
@@ -89,6 +91,12 @@ class InvalidArgument(Refused):
     code = "invalid_argument"
 
 
+class InvalidFilter(InvalidArgument):
+    """A subscription's filter is not one."""
+
+    code = "invalid_filter"
+
+
 class UnknownTopic(Refused):
     """There is no such topic."""
 
@@ -135,6 +143,12 @@ class LockLost(Conflict):
     """The queue's lock belongs to another consumer."""
 
     code = "lock_lost"
+
+
+class StaleGeneration(Conflict):
+    """The queue is not assigned to this consumer, or not any more."""
+
+    code = "stale_generation"
 
 
 class MessageTooLarge(Refused):

@@ -34,6 +34,32 @@ class Settled(StrEnum):
     INVALID = "invalid"
 
 
+class MessageModel(StrEnum):
+    """Whether the members of a group share its messages, or each gets all of them."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class ConsumeFrom(StrEnum):
+    """Where a group begins in a queue it has no progress in."""
+
+    FIRST = "first"
+    LAST = "last"
+    TIMESTAMP = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """A filter over the properties of messages, in SQL92; the broker evaluates it."""
+
+    expression: str
+
+
+# A text is a filter over tags, such as "TagA || TagB".
+Filter = str | Sql
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingMessage:
     """A message on its way out, as interceptors and selectors see it.
@@ -92,13 +118,22 @@ class QueueRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicInfo:
-    """A topic as the broker describes it. Lists leave `queues` empty."""
+    """A topic as the broker describes it. Lists leave `queues` empty.
+
+    While their number changes only the first `write_queue_count` queues take messages; None is all.
+    """
 
     topic: str
     type: str
     queue_count: int
     perm: str | int | None = None
     queues: tuple[QueueRange, ...] = ()
+    write_queue_count: int | None = None
+
+    @property
+    def queues_to_write(self) -> int:
+        """Return how many queues take messages, from 0 on."""
+        return self.queue_count if self.write_queue_count is None else self.write_queue_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +169,79 @@ class Settlement:
     index: int
     status: Settled
     receipt_handle: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """What a member wants of a topic."""
+
+    topic: str
+    filter: Filter = "*"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """On whose behalf a queue is pulled, and by what right.
+
+    `generation` demands that the queue is assigned to the client, `epoch` that its lock has it.
+    """
+
+    group: str
+    client_id: str
+    generation: int | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockedHead:
+    """A queue that does not get on: the message at `queue_offset` failed `attempts` times."""
+
+    topic: str
+    queue: int
+    queue_offset: int
+    attempts: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAnswer:
+    """A member's queues, and within which time it must ask again."""
+
+    generation: int
+    queues: frozenset[TopicQueue]
+    heartbeat_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockGrant:
+    """A queue's lock that is the caller's, for so long from the answer on."""
+
+    place: TopicQueue
+    epoch: int
+    expires_in_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockAnswer:
+    """What became of each lock that was asked for; refused ones with their owner."""
+
+    locked: tuple[LockGrant, ...]
+    refused: tuple[tuple[TopicQueue, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member of a group with what it wants and what it has."""
+
+    client_id: str
+    subscriptions: tuple[tuple[str, str], ...]
+    queues: tuple[TopicQueue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupInfo:
+    """A group as the broker describes it; `generation` None where it has no assignment."""
+
+    group: str
+    generation: int | None
+    members: tuple[GroupMember, ...]

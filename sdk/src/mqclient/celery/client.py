@@ -3,7 +3,6 @@
 A publish whose answer was lost is sent again: a message may be stored twice, never not at all.
 """
 
-import dataclasses
 from typing import TypeVar
 
 from mqclient.celery.options import Options
@@ -74,8 +73,7 @@ class Client:
             wall_ms,
             self._born_host,
         )
-        call = self.calls.send_batch(topic, queue, [record], ack)
-        return dataclasses.replace(call, is_repeatable=True)
+        return self.calls.send_batch(topic, queue, [record], ack, is_repeatable=True)
 
     def put(
         self,

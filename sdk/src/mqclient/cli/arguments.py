@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 
-from mqclient.cli import bench, consume, produce, topics
+from mqclient.cli import bench, consume, groups, listen, produce, topics
 from mqclient.protocol.endpoint import DEFAULT_SERVER
 
 Commands = argparse._SubParsersAction  # argparse has no public name for it.
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
     _add_topic(commands)
+    _add_group(commands)
     _add_produce(commands)
     _add_consume(commands)
     _add_tail(commands)
@@ -77,6 +78,16 @@ def _add_topic(commands: "Commands[argparse.ArgumentParser]") -> None:
     delete.set_defaults(run=topics.delete)
 
 
+def _add_group(commands: "Commands[argparse.ArgumentParser]") -> None:
+    group = commands.add_parser("group", help="list and describe consumer groups")
+    verbs = group.add_subparsers(required=True, metavar="VERB")
+    every = verbs.add_parser("list", help="name every group")
+    every.set_defaults(run=groups.list_all)
+    describe = verbs.add_parser("describe", help="show a group's members and their queues")
+    describe.add_argument("group")
+    describe.set_defaults(run=groups.describe)
+
+
 def _add_produce(commands: "Commands[argparse.ArgumentParser]") -> None:
     command = commands.add_parser("produce", help="send each line of the input as a message")
     command.add_argument("topic")
@@ -105,7 +116,20 @@ def _add_consume(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--order", choices=["none", "key"], default="none",
         help="key: the messages of a queue, and so of a key, one receiver at a time",
     )  # fmt: skip
-    command.set_defaults(run=consume.consume)
+    member = command.add_mutually_exclusive_group()
+    member.add_argument(
+        "--push", action="store_true", help="as a member with queues of its own; without end"
+    )
+    member.add_argument(
+        "--ordered", action="store_true", help="likewise, under the queues' locks and in order"
+    )
+    command.add_argument("--sql", help='a filter over properties, such as "size > 3"')
+    command.set_defaults(run=_consume)
+
+
+def _consume(arguments: argparse.Namespace) -> None:
+    is_member = arguments.push or arguments.ordered
+    (listen.listen if is_member else consume.consume)(arguments)
 
 
 def _add_tail(commands: "Commands[argparse.ArgumentParser]") -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from mqclient.consuming.lite import LitePullConsumer
 from mqclient.consuming.simple import SimpleConsumer
 from mqclient.errors import MqError, UnknownQueue
-from mqclient.values import TopicQueue
+from mqclient.values import Filter, Sql, TopicQueue
 from mqclient.wire.records import Message
 
 _RECEIVE_MAX = 500
@@ -22,14 +22,14 @@ _POLL_S = 1.0
 
 def consume(arguments: argparse.Namespace) -> None:
     """Write messages of a group and acknowledge each after its line has left this process."""
-    line_of = _line_of(arguments.format)
+    line_of = line_of_format(arguments.format)
     left = arguments.max
     with SimpleConsumer(
         arguments.topic,
         arguments.group,
         arguments.server,
         token=arguments.token,
-        filter_text=arguments.filter,
+        filter_text=filter_of(arguments),
         wait_ms=_FOLLOW_WAIT_MS if arguments.follow else _LAST_WAIT_MS,
         ordered=arguments.order == "key",
     ) as consumer:
@@ -38,7 +38,7 @@ def consume(arguments: argparse.Namespace) -> None:
             if not messages and not arguments.follow:
                 return
             try:
-                _write(messages, line_of)
+                write(messages, line_of)
             except BaseException:
                 # Nobody has them, so another may; the write's error is what matters here.
                 with contextlib.suppress(MqError):
@@ -52,7 +52,7 @@ def consume(arguments: argparse.Namespace) -> None:
 
 def tail(arguments: argparse.Namespace) -> None:
     """Write messages as they come, without a group and so without a trace."""
-    line_of = _line_of(arguments.format)
+    line_of = line_of_format(arguments.format)
     left = arguments.max
     with LitePullConsumer(arguments.server, token=arguments.token) as consumer:
         queues = consumer.fetch_queues(arguments.topic)
@@ -67,18 +67,25 @@ def tail(arguments: argparse.Namespace) -> None:
                 consumer.seek_to_end(queue)
         while left is None or left > 0:
             messages = consumer.poll(_POLL_S, messages_max=left)
-            _write(messages, line_of)
+            write(messages, line_of)
             if left is not None:
                 left -= len(messages)
 
 
-def _write(messages: list[Message], line_of: Callable[[Message], bytes]) -> None:
+def filter_of(arguments: argparse.Namespace) -> Filter:
+    """Return what is wanted: SQL where it was given, else tags."""
+    return arguments.filter if arguments.sql is None else Sql(arguments.sql)
+
+
+def write(messages: list[Message], line_of: Callable[[Message], bytes]) -> None:
+    """Write messages and see that they have left this process; raise OSError."""
     if messages:
         sys.stdout.buffer.write(b"".join(map(line_of, messages)))
         sys.stdout.buffer.flush()
 
 
-def _line_of(name: str) -> Callable[[Message], bytes]:
+def line_of_format(name: str) -> Callable[[Message], bytes]:
+    """Return what makes a line of a message."""
     return _json_line if name == "json" else _text_line
 
 

@@ -1,14 +1,24 @@
 """What a lite pull consumer asks besides messages, as plans. Knows no sockets, threads or loops."""
 
+import logging
 from collections.abc import Iterable
+from datetime import datetime
 
 from mqclient.clock import Clock
 from mqclient.consuming.lite_core import LitePullCore
 from mqclient.consuming.settings import LitePullSettings
-from mqclient.errors import InvalidArgument, UnknownQueue
+from mqclient.errors import InvalidArgument, MqError, Refused, StaleGeneration, UnknownQueue
 from mqclient.protocol.calls import Calls
-from mqclient.protocol.plans import Patience, Plan, all_group_offsets, persistently
-from mqclient.values import QueueRange, TopicQueue
+from mqclient.protocol.plans import (
+    Patience,
+    Plan,
+    all_group_offsets,
+    leave_group,
+    persistently,
+)
+from mqclient.values import QueueRange, Subscription, TopicQueue
+
+logger = logging.getLogger("mqclient")
 
 
 class LitePullPlans:
@@ -45,6 +55,53 @@ class LitePullPlans:
                     starts[place] = _known(_range(ranges, place).min_offset)
         self._core.assign(wanted, starts)
 
+    def join(self, subscriptions: Iterable[Subscription]) -> Plan[None]:
+        """Become a member that wants these topics; raise what the broker refuses.
+
+        After an error nothing is subscribed.
+        """
+        call = self._core.subscribe(subscriptions)
+        try:
+            answer = yield from persistently(call, self._patience)
+        except MqError:
+            self._core.unsubscribe()
+            raise
+        self._core.joined(answer)
+
+    def give_up(self, places: list[TopicQueue]) -> Plan[None]:
+        """Commit how far lost queues are, where that is automatic, and forget them."""
+        if self._settings.is_auto_commit:
+            yield from self._commit_lost(places)
+        self._core.give_up(places)
+
+    def take_over(self, places: list[TopicQueue]) -> Plan[None]:
+        """Begin queues where the group is."""
+        settings = self._settings
+        call = self._calls.begin_offsets(
+            self._group(),
+            settings.client_id,
+            places,
+            consume_from=settings.consume_from,
+            consume_from_ms=settings.consume_from_ms,
+        )
+        starts = yield from persistently(call, self._patience)
+        self._core.take_over(starts)
+
+    def leave(self) -> Plan[None]:
+        """Leave the group; where that fails the broker notices in its own time."""
+        try:
+            client_id = self._settings.client_id
+            yield from leave_group(self._calls, self._group(), client_id, self._patience)
+        except MqError as error:
+            logger.warning("not told the broker at the end: %s", error)
+
+    def offset_for_time(self, place: TopicQueue, time: datetime | int) -> Plan[int]:
+        """Ask for the first offset stored at or after a time."""
+        time_ms = time if isinstance(time, int) else _milliseconds(time)
+        call = self._calls.offset_at(place.topic, place.queue, time_ms)
+        offset = yield from persistently(call, self._patience)
+        return offset
+
     def committed(self) -> Plan[dict[TopicQueue, int]]:
         """Read the committed offsets of the group; queues without one are left out."""
         items = yield from all_group_offsets(self._calls, self._group(), self._patience)
@@ -67,12 +124,35 @@ class LitePullPlans:
     def commit(self) -> Plan[None]:
         """Commit every position that moved."""
         group = self._group()
-        offsets = self._core.uncommitted()
+        lost = self._core.lost()
+        offsets = self._core.uncommitted(set(self._core.assignment()).difference(lost))
         self._committed_s = self._clock.steady_s()
         if offsets:
-            call = self._calls.commit(group, offsets, client_id=self._settings.client_id)
+            # Who assigned queues by hand is no member, and may set the group's progress back.
+            client_id = self._settings.client_id if self._core.is_subscribed else ""
+            generation = self._core.generation
+            call = self._calls.commit(group, offsets, client_id=client_id, generation=generation)
+            try:
+                yield from persistently(call, self._patience)
+            except StaleGeneration as error:
+                logger.info("queues were lost during a commit: %s", error)
+                lost = list(self._core.assignment())
+            else:
+                self._core.note_committed(offsets)
+        yield from self._commit_lost(lost)
+
+    def _commit_lost(self, places: list[TopicQueue]) -> Plan[None]:
+        # What was returned by a poll is done whoever has the queue by now, so this is said without
+        # a generation; the broker lets it move the group forward only.
+        offsets = self._core.uncommitted(places)
+        if not offsets:
+            return
+        call = self._calls.commit(self._group(), offsets, client_id=self._settings.client_id)
+        try:
             yield from persistently(call, self._patience)
-            self._core.note_committed(offsets)
+        except Refused as error:
+            logger.warning("lost queues cannot be committed: %s", error)
+        self._core.note_committed(offsets)
 
     def commit_if_due(self, *, is_last: bool = False) -> Plan[None]:
         """Commit when that is automatic and its time has come, or at the end."""
@@ -98,6 +178,12 @@ def _range(ranges: tuple[QueueRange, ...], place: TopicQueue) -> QueueRange:
         if item.queue == place.queue:
             return item
     raise UnknownQueue(f"topic {place.topic} has no queue {place.queue}")
+
+
+def _milliseconds(time: datetime) -> int:
+    if time.tzinfo is None:
+        raise InvalidArgument("a time needs a time zone")
+    return int(time.timestamp() * 1000)
 
 
 def _known(offset: int | None) -> int:

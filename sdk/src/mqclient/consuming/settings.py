@@ -5,13 +5,15 @@ import secrets
 import socket
 from dataclasses import dataclass, field
 
+from mqclient.consuming.subscriptions import tags_of
 from mqclient.errors import InvalidArgument
 from mqclient.limits import MIB, WAIT_MS_MAX
 from mqclient.names import checked_name
-from mqclient.wire.filters import wanted_tags
+from mqclient.values import ConsumeFrom, Filter
 
 
-def _client_id() -> str:
+def new_client_id() -> str:
+    """Return the name of a consumer: of this machine and process, and of no other consumer."""
     return f"{socket.gethostname()[:128]}@{os.getpid()}#{secrets.token_hex(4)}"
 
 
@@ -26,14 +28,14 @@ class SimpleConsumerSettings:
 
     group: str
     topics: tuple[str, ...]
-    filter_text: str = "*"
+    filter_text: Filter = "*"
     messages_max: int = 32
     wait_ms: int = 20_000
     invisible_ms: int = 60_000
     ordered: bool = False
     high_queue_first: bool = False
     timeout_s: float = 10.0
-    client_id: str = field(default_factory=_client_id)
+    client_id: str = field(default_factory=new_client_id)
 
     def __post_init__(self) -> None:
         checked_name(self.group, "group")
@@ -41,7 +43,7 @@ class SimpleConsumerSettings:
             raise InvalidArgument("a consumer needs a topic")
         for topic in self.topics:
             checked_name(topic, "topic")
-        wanted_tags(self.filter_text)
+        tags_of(self.filter_text)
         if not 0 <= self.wait_ms <= WAIT_MS_MAX:
             raise InvalidArgument(f"wait_ms is 0 to {WAIT_MS_MAX}, not {self.wait_ms}")
         for name in ("messages_max", "invisible_ms", "timeout_s"):
@@ -53,11 +55,14 @@ class SimpleConsumerSettings:
 class LitePullSettings:
     """How queues are read ahead; raise InvalidName or InvalidArgument.
 
-    `group` None reads without a group: nothing is committed.
+    `group` None reads without a group: nothing is committed. `filter_text` is that of assigned
+    queues; a subscription has its own. `strategy`, `site` and `consume_from` are wishes of a
+    subscribed member; where a group begins its own setting wins, and without either it is the
+    first message.
     """
 
     group: str | None = None
-    filter_text: str = "*"
+    filter_text: Filter = "*"
     is_auto_commit: bool = True
     auto_commit_s: float = 5.0
     poll_messages_max: int = 500
@@ -67,15 +72,23 @@ class LitePullSettings:
     cached_bytes_max: int = 32 * MIB
     in_flight_max: int = 16
     hold_ms: int = 20_000
+    heartbeat_wait_ms: int = 10_000
+    strategy: str | None = None
+    site: str = ""
+    consume_from: ConsumeFrom | None = None
+    consume_from_ms: int | None = None
     timeout_s: float = 10.0
-    client_id: str = field(default_factory=_client_id)
+    client_id: str = field(default_factory=new_client_id)
 
     def __post_init__(self) -> None:
         if self.group is not None:
             checked_name(self.group, "group")
-        wanted_tags(self.filter_text)
-        if not 0 <= self.hold_ms <= WAIT_MS_MAX:
-            raise InvalidArgument(f"hold_ms is 0 to {WAIT_MS_MAX}, not {self.hold_ms}")
+        tags_of(self.filter_text)
+        for name in ("hold_ms", "heartbeat_wait_ms"):
+            if not 0 <= getattr(self, name) <= WAIT_MS_MAX:
+                raise InvalidArgument(f"{name} is 0 to {WAIT_MS_MAX}")
+        if (self.consume_from is ConsumeFrom.TIMESTAMP) != (self.consume_from_ms is not None):
+            raise InvalidArgument("consume_from TIMESTAMP goes with consume_from_ms")
         for name in (
             "auto_commit_s", "poll_messages_max", "pull_messages_max", "pull_bytes_max",
             "cached_messages_max", "cached_bytes_max", "in_flight_max", "timeout_s",

@@ -14,6 +14,7 @@ from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
 from mqclient.protocol.plans import Patience
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
+from mqclient.values import Filter
 from mqclient.wire.records import Message
 
 
@@ -77,11 +78,12 @@ class SimpleConsumer:
         *,
         wait_ms: int | None = None,
         invisible_ms: int | None = None,
-        filter_text: str | None = None,
+        filter_text: Filter | None = None,
     ) -> list[Message]:
         """Take messages, waiting up to `wait_ms` for the first; empty when none came.
 
-        They are this receiver's for `invisible_ms`. Raise MqError.
+        They are this receiver's for `invisible_ms`. `filter_text` is tags, or `Sql("...")`.
+        Raise MqError.
         """
         return self._pool.run(
             self._plans.receive(
@@ -158,11 +160,12 @@ class AsyncSimpleConsumer:
         *,
         wait_ms: int | None = None,
         invisible_ms: int | None = None,
-        filter_text: str | None = None,
+        filter_text: Filter | None = None,
     ) -> list[Message]:
         """Take messages, waiting up to `wait_ms` for the first; empty when none came.
 
-        They are this receiver's for `invisible_ms`. Raise MqError.
+        They are this receiver's for `invisible_ms`. `filter_text` is tags, or `Sql("...")`.
+        Raise MqError.
         """
         return await self._pool.run(
             self._plans.receive(

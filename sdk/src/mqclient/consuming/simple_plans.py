@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mqclient.consuming.handles import Run, check_settled, runs_of, take_new_handles
 from mqclient.consuming.settings import SimpleConsumerSettings
+from mqclient.consuming.subscriptions import tags_of
 from mqclient.limits import HANDLES_MAX
 from mqclient.protocol.calls import Call, Calls
 from mqclient.protocol.plans import Patience, Plan, persistently
-from mqclient.values import Settlement
-from mqclient.wire.filters import matching, wanted_tags
+from mqclient.values import Filter, Settlement
+from mqclient.wire.filters import matching
 from mqclient.wire.records import Message
 
 
@@ -26,19 +27,19 @@ class SimplePlans:
         messages_max: int | None = None,
         wait_ms: int | None = None,
         invisible_ms: int | None = None,
-        filter_text: str | None = None,
+        filter_text: Filter | None = None,
     ) -> Plan[list[Message]]:
         """Take messages; what is not said here is said by the settings."""
         settings = self.settings
         text = settings.filter_text if filter_text is None else filter_text
-        tags = wanted_tags(text)
+        tags = tags_of(text)
         call = self._calls.receive(
             settings.group,
             settings.topics,
             messages_max=settings.messages_max if messages_max is None else messages_max,
             wait_ms=settings.wait_ms if wait_ms is None else wait_ms,
             invisible_ms=settings.invisible_ms if invisible_ms is None else invisible_ms,
-            filter_text=text,
+            wanted=text,
             client_id=settings.client_id,
             ordered=settings.ordered,
             high_queue_first=settings.high_queue_first,

@@ -249,11 +249,11 @@ class ProducerCore:
             self._in_flight_count -= 1
             topic.is_asking = False
             now_s = self._clock.steady_s()
-            if info is not None and info.queue_count > 0:
+            if info is not None and info.queues_to_write > 0:
                 topic.fetched_s = now_s
-                if topic.queue_count != info.queue_count:
-                    topic.queue_count = info.queue_count
-                    topic.sticky = self._rng.randrange(info.queue_count)
+                if topic.queue_count != info.queues_to_write:
+                    topic.queue_count = info.queues_to_write
+                    topic.sticky = self._rng.randrange(info.queues_to_write)
                 while topic.waiting:
                     self._route(topic, topic.waiting.popleft(), now_s, is_urgent=True)
             else:
@@ -300,10 +300,10 @@ class ProducerCore:
         elif isinstance(route, str):
             lane = topic.lane(queue_by_hash(route, topic.queue_count))
         else:
-            queue = self._selected(parcel, route, topic.queue_count)
-            if queue is None:
+            selected = self._selected_lane(topic, parcel, route)
+            if selected is None:
                 return
-            lane = topic.lane(queue)
+            lane = selected
         if not lane.parcels:
             lane.linger_until_s = now_s + self.settings.linger_ms / 1000
         lane.push(parcel)
@@ -313,9 +313,11 @@ class ProducerCore:
         if is_urgent or lane.due_s is None or lane.is_full(self.settings):
             self._schedule(lane)
 
-    def _selected(
-        self, parcel: Parcel, select: Callable[[int], int], queue_count: int
-    ) -> int | None:
+    def _selected_lane(
+        self, topic: Topic, parcel: Parcel, select: Callable[[int], int | None]
+    ) -> Lane | None:
+        """Return the lane a selector chose; None, and the send has failed, where there is none."""
+        queue_count = topic.queue_count
         try:
             queue = select(queue_count)
         except Exception as raised:
@@ -323,10 +325,12 @@ class ProducerCore:
             logger.exception("the queue selector raised")
             self._fail(parcel, InvalidArgument(f"the queue selector raised {raised!r}"))
             return None
+        if queue is None:
+            return self._sticky_lane(topic)
         if not 0 <= queue < queue_count:
             self._fail(parcel, UnknownQueue(f"the selector chose queue {queue} of {queue_count}"))
             return None
-        return queue
+        return topic.lane(queue)
 
     def _sticky_lane(self, topic: Topic) -> Lane:
         """Return the lane that collects messages for any queue; the next one once it is taken."""

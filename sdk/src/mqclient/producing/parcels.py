@@ -10,7 +10,7 @@ from mqclient.errors import MqError, TimedOut
 from mqclient.values import AckMode, BatchReceipt, SendResult
 
 # A queue number, a sharding key, a choice by the number of queues, or None: any queue.
-Route = int | str | Callable[[int], int] | None
+Route = int | str | Callable[[int], int | None] | None
 # Body and properties of one message.
 Draft = tuple[bytes, bytes]
 

@@ -8,8 +8,8 @@ from mqclient.errors import InvalidArgument, MqError
 from mqclient.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KIB, MIB
 from mqclient.values import AckMode, OutgoingMessage, SendResult
 
-QueueSelector = Callable[[OutgoingMessage, int], int]
-"""Chooses the queue of a message among so many, from 0 on."""
+QueueSelector = Callable[[OutgoingMessage, int], int | None]
+"""Chooses the queue of a message among so many, from 0 on; None leaves it to the producer."""
 
 
 class Interceptor(Protocol):

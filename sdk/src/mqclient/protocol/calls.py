@@ -3,22 +3,22 @@
 Knows addresses, documents and media types; who carries the bytes is the transports' affair.
 """
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 from urllib.parse import quote, urlencode
 
-from mqclient.errors import MqError, ProtocolViolation, error_of
+from mqclient.errors import ProtocolViolation
 from mqclient.names import checked_name, path_part
 from mqclient.protocol.endpoint import API, Endpoint
+from mqclient.protocol.group_calls import GroupCalls, filter_fields, page
+from mqclient.protocol.requests import JSON, Call, nothing, number, problem_of
 from mqclient.values import (
     AckMode,
     BatchReceipt,
-    QueueLag,
-    QueueOffset,
+    Filter,
     QueueRange,
+    Reader,
     Settled,
     Settlement,
     TopicInfo,
@@ -34,85 +34,7 @@ from mqclient.wire.batches import (
 )
 from mqclient.wire.http1 import Response
 
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-_JSON = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T_co]):
-    """One request and how its answer is read.
-
-    `is_repeatable` says that carrying it out twice does no harm; `wait_ms` is how long the broker
-    may hold it.
-    """
-
-    buffers: tuple[bytes, ...]
-    read: Callable[[Response], T_co]
-    is_repeatable: bool = True
-    wait_ms: int = 0
-
-    def answer(self, response: Response) -> T_co:
-        """Return what the answer says; raise the error it carries."""
-        if 200 <= response.status < 300:
-            return self.read(response)
-        raise problem_of(response)
-
-
-def problem_of(response: Response) -> MqError:
-    """Build the error of an answer; a body that is no problem document leaves the status."""
-    document: object = None
-    if b"json" in response.headers.get(b"content-type", b""):
-        try:
-            document = json.loads(response.body)
-        except ValueError:
-            document = None
-    fields: dict[str, Any] = document if isinstance(document, dict) else {}
-    retriable = fields.get("retriable")
-    try:
-        retry_after_s = float(response.header(b"retry-after") or "")
-    except ValueError:
-        retry_after_s = None
-    return error_of(
-        response.status,
-        code=_text(fields.get("code")),
-        detail=_text(fields.get("detail")) or _text(fields.get("title")) or "",
-        retriable=retriable if isinstance(retriable, bool) else None,
-        request_id=_text(fields.get("request_id")) or response.header(b"x-request-id"),
-        retry_after_s=retry_after_s,
-    )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _document(response: Response) -> Any:  # JSON has no narrower type before it is read.
-    try:
-        return json.loads(response.body)
-    except ValueError as error:
-        raise ProtocolViolation(f"the answer is no JSON: {error}") from error
-
-
-def _from_json(read: Callable[[Any], T]) -> Callable[[Response], T]:
-    """Turn every wrong shape into one error; `read` then may index freely."""
-
-    def parse(response: Response) -> T:
-        document = _document(response)
-        try:
-            return read(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ProtocolViolation(f"the answer has another shape: {error!r}") from error
-
-    return parse
-
-
-def _nothing(_response: Response) -> None:
-    return None
-
-
-def _number(value: str | int | None) -> int | None:
-    return None if value is None else int(value)
+__all__ = ["Call", "Calls", "problem_of"]
 
 
 def _topic_info(item: Any) -> TopicInfo:  # A JSON document.
@@ -124,43 +46,17 @@ def _topic_info(item: Any) -> TopicInfo:  # A JSON document.
         queues=tuple(
             QueueRange(
                 queue=int(queue["queue"]),
-                min_offset=_number(queue.get("min_offset")),
-                max_offset=_number(queue.get("max_offset")),
+                min_offset=number(queue.get("min_offset")),
+                max_offset=number(queue.get("max_offset")),
             )
             for queue in item.get("queues") or ()
         ),
+        write_queue_count=number(item.get("write_queue_count")),
     )
 
 
 def _topic_page(document: Any) -> tuple[list[TopicInfo], str | None]:  # A JSON document.
     return [_topic_info(item) for item in document["items"]], document.get("next_cursor")
-
-
-def _offset_page(document: Any) -> tuple[list[QueueOffset], str | None]:  # A JSON document.
-    items = [
-        QueueOffset(
-            topic=item["topic"],
-            queue=int(item["queue"]),
-            committed=_number(item.get("committed")),
-            delivered=_number(item.get("delivered")),
-            max_offset=_number(item.get("max_offset")),
-        )
-        for item in document["items"]
-    ]
-    return items, document.get("next_cursor")
-
-
-def _lags(document: Any) -> list[QueueLag]:  # A JSON document.
-    return [
-        QueueLag(
-            topic=item["topic"],
-            queue=int(item["queue"]),
-            lag=int(item["lag"]),
-            in_flight=int(item["in_flight"]),
-            ready=int(item["ready"]),
-        )
-        for item in document["items"]
-    ]
 
 
 def _settlements(document: Any) -> list[Settlement]:  # A JSON document.
@@ -174,6 +70,15 @@ def _settlements(document: Any) -> list[Settlement]:  # A JSON document.
     ]
 
 
+def _reader_fields(reader: Reader) -> dict[str, object]:
+    fields: dict[str, object] = {"group": reader.group, "client_id": reader.client_id}
+    if reader.generation is not None:
+        fields["generation"] = reader.generation
+    if reader.epoch is not None:
+        fields["epoch"] = reader.epoch
+    return fields
+
+
 def _appended(count: int, response: Response) -> BatchReceipt:
     receipt = unpack_appended(response.body)
     if receipt.count != count:
@@ -181,24 +86,30 @@ def _appended(count: int, response: Response) -> BatchReceipt:
     return receipt
 
 
-class Calls:
+class Calls(GroupCalls):
     """Builds the requests to one broker."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._send_targets: dict[tuple[str, int, AckMode | None], str] = {}
 
     def ready(self) -> Call[None]:
         """Ask whether the broker serves."""
-        head = self._endpoint.head("GET", "/readyz", accept=_JSON, content_type="", body_bytes=0)
-        return Call((head,), _nothing)
+        return self._bare("GET", "/readyz", nothing)
 
     def send_batch(
-        self, topic: str, queue: int, records: Sequence[bytes], ack: AckMode | None
+        self,
+        topic: str,
+        queue: int,
+        records: Sequence[bytes],
+        ack: AckMode | None,
+        *,
+        is_repeatable: bool = False,
     ) -> Call[BatchReceipt | None]:
         """Store packed records of one topic and queue; None after a one-way send.
 
-        With `ack` None the store's own mode holds.
+        With `ack` None the store's own mode holds. A caller that bears to have them stored twice
+        says that they are repeatable.
         """
         target = self._send_targets.get((topic, queue, ack))
         if target is None:
@@ -215,9 +126,9 @@ class Calls:
             body_bytes=len(first) + len(payload),
         )
         read: Callable[[Response], BatchReceipt | None] = (
-            _nothing if ack is AckMode.ONEWAY else partial(_appended, len(records))
+            nothing if ack is AckMode.ONEWAY else partial(_appended, len(records))
         )
-        return Call((head, first, payload), read, is_repeatable=False)
+        return Call((head, first, payload), read, is_repeatable=is_repeatable)
 
     def send_json(
         self, topic: str, messages: Sequence[dict[str, object]], ack: AckMode = AckMode.SYNC
@@ -236,12 +147,15 @@ class Calls:
         messages_max: int,
         bytes_max: int,
         wait_ms: int = 0,
-        filter_text: str = "*",
+        wanted: Filter = "*",
+        reader: Reader | None = None,
     ) -> Call[Pulled]:
-        """Read a queue from an offset."""
+        """Read a queue from an offset, for a member of a group or for nobody."""
         query = f"offset={queue_offset}&max={messages_max}&max_bytes={bytes_max}&wait_ms={wait_ms}"
-        if filter_text != "*":
-            query += f"&filter={quote(filter_text, safe='')}"
+        if wanted != "*":
+            query += "&" + urlencode(filter_fields(wanted), quote_via=quote, safe="")
+        if reader is not None:
+            query += "&" + urlencode(_reader_fields(reader), quote_via=quote, safe="")
         target = f"{API}/topics/{path_part(topic)}/queues/{queue}/messages?{query}"
         head = self._endpoint.head("GET", target, accept=MEDIA_TYPE, content_type="", body_bytes=0)
         return Call((head,), lambda response: unpack_pulled(response.body), wait_ms=wait_ms)
@@ -254,7 +168,7 @@ class Calls:
         messages_max: int,
         wait_ms: int,
         invisible_ms: int,
-        filter_text: str = "*",
+        wanted: Filter = "*",
         client_id: str = "",
         ordered: bool = False,
         high_queue_first: bool = False,
@@ -265,7 +179,7 @@ class Calls:
             "max": messages_max,
             "wait_ms": wait_ms,
             "invisible_ms": invisible_ms,
-            "filter": filter_text,
+            **filter_fields(wanted),
             "client_id": client_id,
             "ordered": ordered,
             "high_queue_first": high_queue_first,
@@ -301,30 +215,6 @@ class Calls:
         document = {"receipt_handles": list(handles), "invisible_ms": invisible_ms}
         return self._settle(group, "extend", document, is_repeatable=False)
 
-    def commit(self, group: str, offsets: Iterable[QueueOffset], *, client_id: str) -> Call[None]:
-        """Say that a group is done with everything below the offsets."""
-        document = {
-            "client_id": client_id,
-            "offsets": [
-                {"topic": item.topic, "queue": item.queue, "offset": str(item.committed)}
-                for item in offsets
-                if item.committed is not None
-            ],
-        }
-        target = f"{API}/groups/{path_part(group)}/offsets:commit"
-        return Call(self._json_buffers("POST", target, document, _JSON), _nothing)
-
-    def group_offsets(
-        self, group: str, cursor: str | None = None
-    ) -> Call[tuple[list[QueueOffset], str | None]]:
-        """Read a page of a group's progress, and the cursor of the next page."""
-        target = f"{API}/groups/{path_part(group)}/offsets{_page(cursor)}"
-        return self._get(target, _offset_page)
-
-    def group_lag(self, group: str) -> Call[list[QueueLag]]:
-        """Read a group's backlog in every queue it has progress in."""
-        return self._get(f"{API}/groups/{path_part(group)}/lag", _lags)
-
     def create_topic(
         self,
         topic: str,
@@ -339,7 +229,7 @@ class Calls:
         if expires_ms is not None:
             document["expires_ms"] = expires_ms
         target = f"{API}/topics/{path_part(topic)}"
-        return Call(self._json_buffers("PUT", target, document, _JSON), _nothing)
+        return Call(self._json_buffers("PUT", target, document, JSON), nothing)
 
     def describe_topic(self, topic: str) -> Call[TopicInfo]:
         """Read a topic's description with the range of each queue."""
@@ -348,49 +238,19 @@ class Calls:
 
     def list_topics(self, cursor: str | None = None) -> Call[tuple[list[TopicInfo], str | None]]:
         """Read a page of topics, and the cursor of the next page."""
-        return self._get(f"{API}/topics{_page(cursor)}", _topic_page)
+        return self._get(f"{API}/topics{page(cursor)}", _topic_page)
 
     def delete_topic(self, topic: str) -> Call[None]:
         """Delete a topic with its messages."""
         checked_name(topic, "topic")
         target = f"{API}/topics/{path_part(topic)}"
-        head = self._endpoint.head("DELETE", target, accept=_JSON, content_type="", body_bytes=0)
-        return Call((head,), _nothing)
+        return self._bare("DELETE", target, nothing)
 
     def _settle(
         self, group: str, verb: str, document: dict[str, object], *, is_repeatable: bool = True
     ) -> Call[list[Settlement]]:
         target = f"{API}/groups/{path_part(group)}/messages:{verb}"
         return self._json("POST", target, document, _settlements, is_repeatable=is_repeatable)
-
-    def _get(self, target: str, read: Callable[[Any], T]) -> Call[T]:
-        head = self._endpoint.head("GET", target, accept=_JSON, content_type="", body_bytes=0)
-        return Call((head,), _from_json(read))
-
-    def _json(
-        self,
-        method: str,
-        target: str,
-        document: dict[str, object],
-        read: Callable[[Any], T],
-        *,
-        is_repeatable: bool,
-    ) -> Call[T]:
-        buffers = self._json_buffers(method, target, document, _JSON)
-        return Call(buffers, _from_json(read), is_repeatable=is_repeatable)
-
-    def _json_buffers(
-        self, method: str, target: str, document: object, accept: str
-    ) -> tuple[bytes, ...]:
-        body = json.dumps(document, separators=(",", ":")).encode()
-        head = self._endpoint.head(
-            method, target, accept=accept, content_type=_JSON, body_bytes=len(body)
-        )
-        return head, body
-
-
-def _page(cursor: str | None) -> str:
-    return "" if cursor is None else "?" + urlencode({"cursor": cursor})
 
 
 def _results(document: Any) -> list[dict[str, Any]]:  # A JSON document.

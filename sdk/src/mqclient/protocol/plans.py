@@ -69,6 +69,16 @@ def persistently(call: Call[T], patience: Patience) -> Plan[T]:
             return answer
 
 
+def leave_group(calls: Calls, group: str, client_id: str, patience: Patience) -> Plan[None]:
+    """Leave a group for good, after the member's last heartbeat was cut off; raise MqError.
+
+    That heartbeat may lie unread at the broker, which would take it for the member's return. Said
+    again after an answer, leaving comes behind it.
+    """
+    yield from persistently(calls.leave(group, client_id), patience)
+    yield from persistently(calls.leave(group, client_id), patience)
+
+
 def all_topics(calls: Calls, patience: Patience) -> Plan[list[TopicInfo]]:
     """List every topic, page after page."""
     items: list[TopicInfo] = []
@@ -78,6 +88,17 @@ def all_topics(calls: Calls, patience: Patience) -> Plan[list[TopicInfo]]:
         items += page
         if not cursor:
             return items
+
+
+def all_groups(calls: Calls, patience: Patience) -> Plan[list[str]]:
+    """List every group's name, page after page."""
+    names: list[str] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = yield from persistently(calls.list_groups(cursor), patience)
+        names += page
+        if not cursor:
+            return names
 
 
 def all_group_offsets(calls: Calls, group: str, patience: Patience) -> Plan[list[QueueOffset]]:

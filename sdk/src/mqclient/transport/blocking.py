@@ -234,12 +234,14 @@ class Pool:
 
     def give_back(self, connection: Connection, response: Response) -> None:
         """Keep a connection for the next call, or close it when the server will."""
+        connection.idle_since_s = self._clock.steady_s()
         with self._lock:
             self._used.discard(connection)
-        if response.keep_alive:
-            self._give_back(connection)
-        else:
-            connection.close()
+            has_room = not self._is_closed and len(self._idle) < self._idle_max
+            if response.keep_alive and has_room:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def drop(self, connection: Connection) -> None:
         """Close a connection that cannot be used again."""
@@ -340,11 +342,3 @@ class Pool:
 
     def _open(self, timeout_s: float) -> Connection:
         return Connection(self._endpoint, clock=self._clock, timeout_s=max(timeout_s, 0.001))
-
-    def _give_back(self, connection: Connection) -> None:
-        connection.idle_since_s = self._clock.steady_s()
-        with self._lock:
-            if not self._is_closed and len(self._idle) < self._idle_max:
-                self._idle.append(connection)
-                return
-        connection.close()

@@ -1,18 +1,18 @@
 """Tag filters, compared by the tag itself. Knows text and messages only."""
 
-from mqclient.errors import InvalidArgument
+from mqclient.errors import InvalidFilter
 from mqclient.wire.records import Message
 
 EVERYTHING = "*"
 
 
 def wanted_tags(text: str) -> frozenset[str] | None:
-    """Return the tags a filter names, None for all; raise InvalidArgument for an empty tag."""
+    """Return the tags a filter names, None for all; raise InvalidFilter for an empty tag."""
     if text.strip() in {"", EVERYTHING}:
         return None
     tags = frozenset(tag.strip() for tag in text.split("||"))
     if "" in tags:
-        raise InvalidArgument(f"filter {text!r} has an empty tag")
+        raise InvalidFilter(f"filter {text!r} has an empty tag")
     return tags
 
 

@@ -1,6 +1,7 @@
 """HTTP/1.1 answers: bytes in, one response out. Knows no sockets, requests or JSON."""
 
 from enum import Enum, auto
+from functools import lru_cache
 
 from mqclient.errors import ProtocolViolation
 from mqclient.limits import ANSWER_BYTES_MAX, HEAD_BYTES_MAX
@@ -57,7 +58,9 @@ class ResponseReader:
     @property
     def read_bytes(self) -> int:
         """Return how many bytes are worth reading at once."""
-        return max(_READ_BYTES_MIN, min(self._wanted, _READ_BYTES_MAX))
+        if self._wanted <= _READ_BYTES_MIN:
+            return _READ_BYTES_MIN
+        return min(self._wanted, _READ_BYTES_MAX)
 
     def feed(self, data: bytes) -> Response | None:
         """Take bytes from the connection; return the answer once it is whole."""
@@ -186,24 +189,11 @@ class ResponseReader:
 
 
 def _parse_head(head: bytes) -> Response:
-    lines = head.split(b"\r\n")
-    first = lines[0]
-    version = first[:9]
-    status = first[9:12]
-    if (
-        version not in (b"HTTP/1.1 ", b"HTTP/1.0 ")
-        or len(status) != 3
-        or not _DIGITS.issuperset(status)
-        or first[12:13] not in (b"", b" ")
-    ):
-        raise ProtocolViolation(f"{first[:80]!r} is no status line")
+    first, *lines = head.split(b"\r\n")
+    version, status = _parse_status(first)
     headers: dict[bytes, bytes] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(b":")
-        if not colon or not name or name.strip() != name:
-            raise ProtocolViolation(f"{line[:80]!r} is no header")
-        name = name.lower()
-        value = value.strip(b" \t")
+    for line in lines:
+        name, value = _parse_header(line)
         if name in headers:
             if name == b"content-length" and headers[name] != value:
                 raise ProtocolViolation("an answer has two lengths")
@@ -215,7 +205,30 @@ def _parse_head(head: bytes) -> Response:
         keep_alive = b"close" not in connection
     else:
         keep_alive = b"keep-alive" in connection
-    return Response(int(status), headers, keep_alive)
+    return Response(status, headers, keep_alive)
+
+
+# A broker's answers differ in a line or two; the others need not be read again.
+@lru_cache(maxsize=256)
+def _parse_status(line: bytes) -> tuple[bytes, int]:
+    version = line[:9]
+    status = line[9:12]
+    if (
+        version not in (b"HTTP/1.1 ", b"HTTP/1.0 ")
+        or len(status) != 3
+        or not _DIGITS.issuperset(status)
+        or line[12:13] not in (b"", b" ")
+    ):
+        raise ProtocolViolation(f"{line[:80]!r} is no status line")
+    return version, int(status)
+
+
+@lru_cache(maxsize=256)
+def _parse_header(line: bytes) -> tuple[bytes, bytes]:
+    name, colon, value = line.partition(b":")
+    if not colon or not name or name.strip() != name:
+        raise ProtocolViolation(f"{line[:80]!r} is no header")
+    return name.lower(), value.strip(b" \t")
 
 
 def _chunk_size(line: bytes) -> int:

@@ -27,7 +27,7 @@ def _checked_tag(tag: str) -> str:
 
 
 def _checked_key(key: str) -> str:
-    if not key or any(character.isspace() for character in key):
+    if key.split() != [key]:
         raise InvalidArgument(f"key {key!r} is empty or holds a blank, which separates keys")
     return _checked(key, "key")
 

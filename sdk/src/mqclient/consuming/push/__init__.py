@@ -1,0 +1,1 @@
+"""The push consumer: messages are brought to a listener, by threads or on an event loop."""

@@ -1,0 +1,65 @@
+"""Listening without order: several listeners a queue, failed messages come again after a while."""
+
+import logging
+
+from mqclient.consuming.push.dispatch import Dispatch
+from mqclient.consuming.push.listening import Delivery
+from mqclient.consuming.push.snapshot import Snapshot
+from mqclient.wire.records import Message
+
+logger = logging.getLogger("mqclient")
+
+
+class ConcurrentDispatch(Dispatch):
+    """Gives out batches as fast as listeners take them.
+
+    A failed message stays unfinished and so holds back its queue's commit, until it is done or the
+    span between it and the newest ends the reading ahead.
+    """
+
+    def may_begin(self, snapshot: Snapshot, _now_s: float) -> bool:
+        """Tell whether the queue is still this member's."""
+        return not snapshot.is_dropped
+
+    def give_back(self, delivery: Delivery) -> None:
+        """Take messages back; they are the next of their queue."""
+        delivery.snapshot.running -= 1
+        if not delivery.snapshot.is_dropped:
+            delivery.snapshot.retries.appendleft(delivery.messages)
+            self.line_up(delivery.snapshot)
+
+    def settle(
+        self, delivery: Delivery, done_count: int, failure: str, now_s: float
+    ) -> Delivery | None:
+        """Forget what is done; have the rest come again, or drop it where nobody else has it."""
+        snapshot = delivery.snapshot
+        snapshot.running -= 1
+        done, failed = delivery.messages[:done_count], delivery.messages[done_count:]
+        snapshot.finish(done)
+        if not failed:
+            return None
+        if self._settings.is_broadcasting:
+            logger.error("%d messages are dropped, from %r on: %s", len(failed), failed[0], failure)
+            snapshot.finish(failed)
+            return None
+        snapshot.fail(failed)
+        snapshot.blocked_reason = failure
+        moment_s = now_s + self._settings.retry_delay_ms / 1000
+        self._timers.at(moment_s, lambda: self._again(snapshot, failed))
+        return None
+
+    def _take(self, snapshot: Snapshot, _now_s: float) -> Delivery | None:
+        if snapshot.is_dropped:
+            return None
+        if snapshot.retries:
+            messages = snapshot.retries.popleft()
+        else:
+            messages = snapshot.take_fresh(self._settings.consume_batch_max)
+        if snapshot.retries or snapshot.fresh:
+            self.line_up(snapshot)
+        return self._delivery(snapshot, messages) if messages else None
+
+    def _again(self, snapshot: Snapshot, messages: list[Message]) -> None:
+        if not snapshot.is_dropped:
+            snapshot.retries.append(messages)
+            self.line_up(snapshot)

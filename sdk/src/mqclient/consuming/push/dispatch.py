@@ -1,0 +1,72 @@
+"""Which messages a listener gets next. Pure: knows no sockets or threads; its owner keeps the lock.
+
+Queues with something to do stand in a line. What hinders a queue from being worked on takes it out
+of the line; whatever ends the hindrance lines it up again.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping
+
+from mqclient.consuming.push.listening import Delivery, ListenerContext
+from mqclient.consuming.push.settings import PushSettings
+from mqclient.consuming.push.snapshot import Snapshot
+from mqclient.consuming.push.timers import Timers
+from mqclient.values import TopicQueue
+from mqclient.wire.records import Message
+
+
+class Dispatch(ABC):
+    """The line, and what both kinds of listening have in common."""
+
+    def __init__(
+        self, settings: PushSettings, *, snapshots: Mapping[TopicQueue, Snapshot], timers: Timers
+    ) -> None:
+        self._settings = settings
+        self._snapshots = snapshots
+        self._timers = timers
+        self._line: deque[Snapshot] = deque()
+
+    @property
+    def has_line(self) -> bool:
+        """Tell whether a queue stands in the line."""
+        return bool(self._line)
+
+    def line_up(self, snapshot: Snapshot | None) -> None:
+        """Look at a queue when its turn comes."""
+        if snapshot is not None and not snapshot.is_lined and not snapshot.is_dropped:
+            snapshot.is_lined = True
+            self._line.append(snapshot)
+
+    def next(self, now_s: float) -> Delivery | None:
+        """Take messages of the first queue in the line that has some and may be worked on."""
+        while self._line:
+            snapshot = self._line.popleft()
+            snapshot.is_lined = False
+            delivery = self._take(snapshot, now_s)
+            if delivery is not None:
+                return delivery
+        return None
+
+    @abstractmethod
+    def may_begin(self, snapshot: Snapshot, now_s: float) -> bool:
+        """Tell whether a listener may run at this moment with messages that were taken."""
+
+    @abstractmethod
+    def give_back(self, delivery: Delivery) -> None:
+        """Take messages back that no listener has seen."""
+
+    @abstractmethod
+    def settle(
+        self, delivery: Delivery, done_count: int, failure: str, now_s: float
+    ) -> Delivery | None:
+        """Take what a listener did; return what the same listener goes on with, if anything."""
+
+    @abstractmethod
+    def _take(self, snapshot: Snapshot, now_s: float) -> Delivery | None: ...
+
+    def _delivery(self, snapshot: Snapshot, messages: list[Message]) -> Delivery:
+        snapshot.running += 1
+        attempt = snapshot.attempts.get(messages[0].queue_offset, 0) + 1
+        context = ListenerContext(queue=snapshot.place, attempt=attempt, epoch=snapshot.epoch)
+        return Delivery(snapshot=snapshot, messages=messages, context=context)

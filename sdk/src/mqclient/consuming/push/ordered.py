@@ -1,0 +1,123 @@
+"""Listening in order: one listener a queue, and nothing passes a message that failed.
+
+Locks three and four of RocketMQ. The *object lock* of a queue belongs to a delivery from the moment
+its messages are taken until they are settled and the offset has moved. It is kept by the queue's
+name, so it also holds between a snapshot that was lost and the one that came after it. The *consume
+lock* is the part of it in which the listener runs: it begins only if the queue is still this
+member's and its lock is trusted at that moment, and giving up the queue waits for its end.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from mqclient.consuming.push.dispatch import Dispatch
+from mqclient.consuming.push.listening import Delivery
+from mqclient.consuming.push.locks import LockKeeper
+from mqclient.consuming.push.settings import SUSPEND_MS_MAX, SUSPEND_MS_MIN, PushSettings
+from mqclient.consuming.push.snapshot import Snapshot
+from mqclient.consuming.push.timers import Timers
+from mqclient.values import TopicQueue
+from mqclient.wire.records import Message
+
+logger = logging.getLogger("mqclient")
+
+
+class OrderedDispatch(Dispatch):
+    """Gives out one batch a queue at a time. `locks` None is a broadcasting member."""
+
+    def __init__(
+        self,
+        settings: PushSettings,
+        *,
+        snapshots: Mapping[TopicQueue, Snapshot],
+        timers: Timers,
+        locks: LockKeeper | None,
+    ) -> None:
+        super().__init__(settings, snapshots=snapshots, timers=timers)
+        self._locks = locks
+        self._object_locks: set[TopicQueue] = set()
+
+    def may_begin(self, snapshot: Snapshot, now_s: float) -> bool:
+        """Tell whether the queue is still this member's, and its lock trusted."""
+        if snapshot.is_dropped:
+            return False
+        if self._locks is None:
+            return True
+        epoch = self._locks.trusted_epoch(snapshot.place, now_s)
+        return epoch is not None and epoch == snapshot.epoch
+
+    def give_back(self, delivery: Delivery) -> None:
+        """Take messages back and open the object lock."""
+        delivery.snapshot.running -= 1
+        delivery.snapshot.put_back(delivery.messages)
+        self._unlock(delivery.snapshot.place)
+
+    def settle(
+        self, delivery: Delivery, done_count: int, failure: str, now_s: float
+    ) -> Delivery | None:
+        """Move the offset; suspend the queue where something failed, else go on with it."""
+        snapshot = delivery.snapshot
+        snapshot.running -= 1
+        done, failed = delivery.messages[:done_count], delivery.messages[done_count:]
+        snapshot.finish(done)
+        if failed:
+            self._failed(delivery, failed, failure, now_s)
+        elif self._goes_on(snapshot, now_s):
+            return self._delivery(snapshot, self._take_fresh(snapshot))
+        self._unlock(snapshot.place)
+        return None
+
+    def _take(self, snapshot: Snapshot, now_s: float) -> Delivery | None:
+        is_free = (
+            snapshot.place not in self._object_locks
+            and not snapshot.is_exhausted
+            and now_s >= snapshot.suspended_until_s
+            and self.may_begin(snapshot, now_s)
+        )
+        if not is_free or not snapshot.fresh:
+            return None
+        self._object_locks.add(snapshot.place)
+        snapshot.continuous_since_s = now_s
+        return self._delivery(snapshot, self._take_fresh(snapshot))
+
+    def _take_fresh(self, snapshot: Snapshot) -> list[Message]:
+        return snapshot.take_fresh(self._settings.consume_batch_max)
+
+    def _goes_on(self, snapshot: Snapshot, now_s: float) -> bool:
+        is_tired = now_s - snapshot.continuous_since_s >= self._settings.continuous_s
+        return bool(snapshot.fresh) and not is_tired and self.may_begin(snapshot, now_s)
+
+    def _unlock(self, place: TopicQueue) -> None:
+        self._object_locks.discard(place)
+        # Not always the snapshot that held it: that one may have been lost, and the queue be back.
+        self.line_up(self._snapshots.get(place))
+
+    def _failed(
+        self, delivery: Delivery, failed: list[Message], failure: str, now_s: float
+    ) -> None:
+        snapshot = delivery.snapshot
+        if self._settings.is_broadcasting:
+            logger.error("%d messages are dropped, from %r on: %s", len(failed), failed[0], failure)
+            snapshot.finish(failed)
+            return
+        attempts = snapshot.fail(failed)
+        snapshot.blocked_reason = failure
+        if snapshot.is_dropped:
+            return
+        snapshot.put_back(failed)
+        if self._settings.attempts_max is not None and attempts >= self._settings.attempts_max:
+            self._exhausted(snapshot, attempts, failure)
+            return
+        suspend_ms = delivery.context.suspend_ms or self._settings.suspend_ms
+        bounded_ms = max(SUSPEND_MS_MIN, min(suspend_ms, SUSPEND_MS_MAX))
+        snapshot.suspended_until_s = now_s + bounded_ms / 1000
+        self._timers.at(snapshot.suspended_until_s, lambda: self.line_up(snapshot))
+
+    def _exhausted(self, snapshot: Snapshot, attempts: int, failure: str) -> None:
+        head = snapshot.fresh[0]
+        if self._settings.is_skipping:
+            logger.error("%r is skipped after %d attempts: %s", head, attempts, failure)
+            snapshot.finish(snapshot.take_fresh(1))
+        else:
+            logger.error("%s stands still at %r: %s", snapshot.place, head, failure)
+            snapshot.is_exhausted = True
