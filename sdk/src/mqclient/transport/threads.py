@@ -23,7 +23,10 @@ class ThreadDriver:
         self._threads_max = threads_max
         self._clock = clock
         self._name = name
-        self._wake = threading.Condition(threading.Lock())
+        # Entered by itself and not through the condition, whose entry is a Python function: an
+        # interrupt inside that would leave the lock held for ever.
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._threads: list[threading.Thread] = []
         self._idle_count = 0
         self._kick_count = 0
@@ -32,7 +35,7 @@ class ThreadDriver:
 
     def kick(self) -> None:
         """Say that there may be work, or an earlier moment to look for it."""
-        with self._wake:
+        with self._lock:
             self._kick_count += 1
             if self._idle_count:
                 self._wake.notify()
@@ -40,8 +43,9 @@ class ThreadDriver:
                 thread = threading.Thread(
                     target=self._loop, name=f"{self._name}-{len(self._threads)}", daemon=True
                 )
-                self._threads.append(thread)
+                # In this order: an interrupt in between leaves no thread that cannot be joined.
                 thread.start()
+                self._threads.append(thread)
 
     def run_one(self) -> bool:
         """Carry out one job in the calling thread; return False when there is none."""
@@ -62,7 +66,7 @@ class ThreadDriver:
 
     def stop(self) -> None:
         """End the threads after the jobs they carry out."""
-        with self._wake:
+        with self._lock:
             self._is_stopped = True
             self._wake.notify_all()
             threads = list(self._threads)
@@ -82,7 +86,7 @@ class ThreadDriver:
                 return
 
     def _rest(self, seen: int) -> bool:
-        with self._wake:
+        with self._lock:
             if self._is_stopped:
                 return False
             if self._kick_count != seen:

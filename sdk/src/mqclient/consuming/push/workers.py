@@ -79,7 +79,7 @@ class ListenerThreads:
             result = self._listener(delivery.messages, delivery.context)
         except Exception as error:
             # The main loop of listening: whatever happens in a listener, its queue must learn it.
-            logger.exception("a listener failed with %r", delivery.messages[0])
+            _log_failure(delivery, error)
             failure = repr(error)
         except BaseException as error:
             self._core.give_back(self._core.finish(delivery, None, repr(error)))
@@ -139,7 +139,7 @@ class ListenerTasks:
                 result = await self._listener(delivery.messages, delivery.context)
         except Exception as error:
             # The main loop of listening: whatever happens in a listener, its queue must learn it.
-            logger.exception("a listener failed with %r", delivery.messages[0])
+            _log_failure(delivery, error)
             failure = repr(error)
         except BaseException as error:
             self._core.give_back(self._core.finish(delivery, None, repr(error)))
@@ -151,3 +151,12 @@ def _said(result: object) -> str:
     if result is Consumed.SUCCESS:
         return ""
     return _LATER if result is Consumed.RETRY_LATER else f"the listener returned {result!r}"
+
+
+def _log_failure(delivery: Delivery, error: Exception) -> None:
+    """Say where a listener failed; of later attempts only that they did."""
+    attempt = delivery.context.attempt
+    logger.error(
+        "a listener failed with %r, attempt %d: %r",
+        delivery.messages[0], attempt, error, exc_info=error if attempt == 1 else None,
+    )  # fmt: skip
