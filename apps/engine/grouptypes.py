@@ -56,11 +56,16 @@ class HeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatResult:
-    """The member's queues by topic, and within which time it must ask again."""
+    """The member's queues by topic, and within which time it must ask again.
+
+    `retry_max` is the group's: how often a message that failed is tried again, None where nobody
+    has decided about that.
+    """
 
     generation: int
     assignment: Mapping[str, tuple[int, ...]]
     heartbeat_ms: int
+    retry_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,7 @@ class FakeGroups:
             generation=found.generation,
             assignment=found.assignment.get(request.client_id, {}),
             heartbeat_ms=TIMEOUT_MS // 3,
+            retry_max=self._spec(request.group).retry_max,
         )
 
     async def leave(self, group: str, client_id: str) -> None:

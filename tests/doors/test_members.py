@@ -1,13 +1,14 @@
 """Heartbeats and leaving, as a consumer sees them."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from apps.engine.grouptypes import BlockedHead, HeartbeatRequest, Subscription
-from apps.engine.types import FilterType, MessageModel, Strategy
+from apps.engine.types import FilterType, GroupSpec, MessageModel, Strategy
 from tests.doors.asgi import Client, NoAnswer, Response
 from tests.doors.fake_engine import ManualClock
 from tests.doors.recorder import Recorder
@@ -46,10 +47,20 @@ async def test_the_first_member_is_answered_all_queues_and_when_to_ask_again(
 ) -> None:
     answer = await heartbeat(client)
 
-    assert set(answer) == {"generation", "assignment", "heartbeat_ms"}
+    assert set(answer) == {"generation", "assignment", "heartbeat_ms", "retry_max"}
     assert answer["assignment"] == {"orders": QUEUES}
     assert 0 < answer["generation"] < 2**53
     assert answer["heartbeat_ms"] > 0
+
+
+@pytest.mark.parametrize("retry_max", [None, 0, 16])
+async def test_a_member_is_told_how_often_its_group_tries_again(
+    client: Client, engine: Recorder, retry_max: int | None
+) -> None:
+    group = GroupSpec(name="billing", retry_max=retry_max)
+    engine.publish_catalog(replace(engine.catalog, version=2, groups={"billing": group}))
+
+    assert (await heartbeat(client))["retry_max"] == retry_max
 
 
 async def test_members_share_the_queues(client: Client) -> None:

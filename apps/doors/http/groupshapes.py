@@ -68,11 +68,15 @@ class HeartbeatBody(Request, frozen=True, gc=False):
 
 
 class HeartbeatAnswer(Struct, frozen=True, gc=False):
-    """The member's queues by topic; it must ask again within `heartbeat_ms`."""
+    """The member's queues by topic; it must ask again within `heartbeat_ms`.
+
+    `retry_max` is how often the group has a message tried again; null where that is not decided.
+    """
 
     generation: int
     assignment: dict[str, list[int]]
     heartbeat_ms: int
+    retry_max: int | None
 
 
 class LeaveBody(Request, frozen=True, gc=False):

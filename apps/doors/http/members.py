@@ -31,6 +31,7 @@ async def heartbeat(door: Door, call: Call) -> Answer:
             generation=result.generation,
             assignment={topic: list(queues) for topic, queues in result.assignment.items()},
             heartbeat_ms=result.heartbeat_ms,
+            retry_max=result.retry_max,
         ),
     )
 

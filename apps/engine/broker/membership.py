@@ -97,7 +97,10 @@ class Membership:
             # The group may be gone with it, and with the group its generation.
             generation, queues = max(generation, member.generation), {}
         return HeartbeatResult(
-            generation=generation, assignment=queues, heartbeat_ms=self._heartbeat_ms
+            generation=generation,
+            assignment=queues,
+            heartbeat_ms=self._heartbeat_ms,
+            retry_max=self._catalog.group(member.group).retry_max,
         )
 
     def has_news(self, member: Member, generation: int) -> bool:

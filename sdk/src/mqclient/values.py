@@ -205,11 +205,15 @@ class BlockedHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAnswer:
-    """A member's queues, and within which time it must ask again."""
+    """A member's queues, and within which time it must ask again.
+
+    `retry_max` is how often the group has a message tried again, None where nobody decided that.
+    """
 
     generation: int
     queues: frozenset[TopicQueue]
     heartbeat_ms: int
+    retry_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mqclient.consuming.push.listening import Delivery
 from mqclient.errors import InvalidArgument, LockLost, StaleGeneration
-from mqclient.values import PullStatus
+from mqclient.values import MemberAnswer, PullStatus
 
 from tests.sdk.push.doubles import FIRST, SECOND, Desk, found, lost, offsets_of, pulled
 
@@ -187,6 +187,21 @@ def test_at_the_limit_a_queue_stands_still_until_somebody_decides() -> None:
     assert after.context.attempt == 1
     with pytest.raises(InvalidArgument):
         bench.core.revive(FIRST, is_skipping=False)
+
+
+def test_the_limit_is_the_groups_unless_the_member_has_its_own() -> None:
+    bench = reading(suspend_ms=10)
+    bench.one("heartbeat").answer(
+        MemberAnswer(
+            generation=1, queues=frozenset((FIRST, SECOND)), heartbeat_ms=10_000, retry_max=1
+        )
+    )
+    for _ in range(2):
+        bench.fail(bench.listen())
+        bench.advance(0.011)
+
+    assert bench.core.next_delivery() is None
+    assert [head.attempts for head in bench.core.blocked()] == [2]
 
 
 def test_a_queue_that_stands_still_may_be_tried_on() -> None:

@@ -51,6 +51,7 @@ class Membership:
         self.identity = identity
         self.generation = 0
         self.queues: frozenset[TopicQueue] = frozenset()
+        self.retry_max: int | None = None
         self.failure: MqError | None = None
         self._subscriptions: tuple[Subscription, ...] = ()
         self._calls = calls
@@ -124,6 +125,7 @@ class Membership:
         # the broker has another store.
         is_new = answer.generation != self.generation
         self.generation = answer.generation
+        self.retry_max = answer.retry_max
         if answer.queues != self.queues:
             self.queues = answer.queues
             self._on_assigned(answer.queues)

@@ -199,6 +199,7 @@ def _member_answer(document: Any) -> MemberAnswer:  # A JSON document.
         generation=int(document["generation"]),
         queues=frozenset(_assigned(document["assignment"])),
         heartbeat_ms=int(document["heartbeat_ms"]),
+        retry_max=document.get("retry_max"),
     )
 
 

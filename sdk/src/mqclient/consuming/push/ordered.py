@@ -8,7 +8,7 @@ member's and its lock is trusted at that moment, and giving up the queue waits f
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mqclient.consuming.push.dispatch import Dispatch
 from mqclient.consuming.push.listening import Delivery
@@ -23,7 +23,10 @@ logger = logging.getLogger("mqclient")
 
 
 class OrderedDispatch(Dispatch):
-    """Gives out one batch a queue at a time. `locks` None is a broadcasting member."""
+    """Gives out one batch a queue at a time. `locks` None is a broadcasting member.
+
+    `attempts_max` says after how many attempts a queue stands still, None for never.
+    """
 
     def __init__(
         self,
@@ -32,9 +35,11 @@ class OrderedDispatch(Dispatch):
         snapshots: Mapping[TopicQueue, Snapshot],
         timers: Timers,
         locks: LockKeeper | None,
+        attempts_max: Callable[[], int | None],
     ) -> None:
         super().__init__(settings, snapshots=snapshots, timers=timers)
         self._locks = locks
+        self._attempts_max = attempts_max
         self._object_locks: set[TopicQueue] = set()
 
     def may_begin(self, snapshot: Snapshot, now_s: float) -> bool:
@@ -105,7 +110,8 @@ class OrderedDispatch(Dispatch):
         if snapshot.is_dropped:
             return
         snapshot.put_back(failed)
-        if self._settings.attempts_max is not None and attempts >= self._settings.attempts_max:
+        attempts_max = self._attempts_max()
+        if attempts_max is not None and attempts >= attempts_max:
             self._exhausted(snapshot, attempts, failure)
             return
         suspend_ms = delivery.context.suspend_ms or self._settings.suspend_ms

@@ -48,7 +48,11 @@ class Queues:
         self.locks = self._lock_keeper(calls) if settings.is_locking else None
         self.dispatch = (
             OrderedDispatch(
-                settings, snapshots=self.snapshots, timers=self.timers, locks=self.locks
+                settings,
+                snapshots=self.snapshots,
+                timers=self.timers,
+                locks=self.locks,
+                attempts_max=self._attempts_max,
             )
             if settings.ordered
             else ConcurrentDispatch(settings, snapshots=self.snapshots, timers=self.timers)
@@ -132,6 +136,13 @@ class Queues:
         """Forget what was read beyond a queue's end; go on at the offset."""
         snapshot.drop()
         self._gain(snapshot.place, epoch=snapshot.epoch).start(offset)
+
+    def _attempts_max(self) -> int | None:
+        """Return this member's limit, else the group's, which counts attempts after the first."""
+        if self.settings.attempts_max is not None:
+            return self.settings.attempts_max
+        retry_max = self.membership.retry_max
+        return None if retry_max is None else retry_max + 1
 
     def _assigned(self, places: frozenset[TopicQueue]) -> None:
         topics = {item.topic for item in self.settings.subscriptions}

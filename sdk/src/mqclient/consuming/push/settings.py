@@ -39,9 +39,9 @@ class PushSettings:
     wins, and without either it is the first message. TIMESTAMP goes with `consume_from_ms`.
 
     A message a listener could not deal with comes again after `retry_delay_ms`; with `ordered` its
-    whole queue waits for `suspend_ms`, and after `attempts_max` attempts (None is no limit) stands
-    still, or goes on behind the message where `is_skipping`. A queue is worked on for
-    `continuous_s` before another gets the listener.
+    whole queue waits for `suspend_ms`, and after `attempts_max` attempts stands still (None follows
+    the group, which by default has no limit), or goes on behind the message where `is_skipping`. A
+    queue is worked on for `continuous_s` before another gets the listener.
 
     A queue's lock is asked for every `lock_ask_s` until it is had, renewed every `lock_renew_s` and
     trusted for `lock_valid_s`, never for more than half of what the broker grants.
