@@ -7,11 +7,12 @@ canary that shows that the test would notice.
 import os
 import sys
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from apps.engine import local
 from apps.engine.files.posix import PosixDisk
+from apps.engine.local import engine
 from apps.engine.log.groupcommit import GroupCommit
 from apps.engine.testing.volatiledisk import VolatileDisk
 
@@ -23,9 +24,10 @@ async def _answer_early(self: GroupCommit, log_offset: int) -> None:
 
 def main() -> None:
     """Put the volatile disk under the engine and run the command."""
-    local.PosixDisk = lambda path: VolatileDisk(PosixDisk(path))  # type: ignore[assignment,misc]
+    # By `mock`, which refuses to replace what is not there: the disk must be the one in use.
+    mock.patch.object(engine, "PosixDisk", lambda path: VolatileDisk(PosixDisk(path))).start()
     if os.environ.get("MQWEB_TEST_ACK") == "early":
-        GroupCommit.durable = _answer_early  # type: ignore[method-assign]
+        mock.patch.object(GroupCommit, "durable", _answer_early).start()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
     from django.core.management import execute_from_command_line
 

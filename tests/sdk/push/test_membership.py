@@ -45,6 +45,16 @@ def bench() -> Bench:
     return Bench()
 
 
+def test_who_wants_nothing_any_more_does_not_hurry_back(bench: Bench) -> None:
+    bench.beat()
+    bench.answer(5, FIRST)
+    bench.member.subscribe([])
+
+    bench.member.hurry()
+
+    assert bench.due_in_s is None
+
+
 def test_the_first_heartbeat_is_not_held_and_the_next_ones_wait_for_news(bench: Bench) -> None:
     first = bench.beat()
     bench.answer(5, FIRST)

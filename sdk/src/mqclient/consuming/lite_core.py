@@ -50,7 +50,10 @@ class LitePullCore:
         self._clock = clock
         self._backoff = Backoff(first_s=0.05)
         self._subscribed: dict[str, Filter] = {}
+        # Queues the broker has refused: until a heartbeat is answered, and from there on those that
+        # were refused lately.
         self._refused: set[TopicQueue] = set()
+        self._doubtful: set[TopicQueue] = set()
         self._heartbeat_ticket: object | None = None
         self._lock = threading.Lock()
         self._queues: dict[TopicQueue, LiteQueue] = {}
@@ -110,6 +113,8 @@ class LitePullCore:
         with self._lock:
             self._subscribed = {}
             self._queues = {}
+            self._refused.clear()
+            self._doubtful.clear()
             self._heartbeat_ticket = None
             if self._membership is not None:
                 self._membership.subscribe(())
@@ -134,7 +139,8 @@ class LitePullCore:
             return sorted(
                 place
                 for place in self._membership.queues - self._queues.keys()
-                if place.topic in self._subscribed
+                # Taken over again only if the broker still says so after it has refused it.
+                if place.topic in self._subscribed and place not in self._refused
             )
 
     def give_up(self, places: Iterable[TopicQueue]) -> None:
@@ -150,10 +156,10 @@ class LitePullCore:
             for place, start in starts.items():
                 if place in mine and place not in self._queues:
                     queue = self._queues[place] = LiteQueue(place, start)
-                    if place in self._refused:
+                    if place in self._doubtful:
                         # The assignment was older than the refusal; it may be so still.
                         queue.not_before_s = self._clock.steady_s() + _REFUSED_PAUSE_S
-            self._refused.difference_update(starts)
+            self._doubtful.difference_update(starts)
 
     def assignment(self) -> tuple[TopicQueue, ...]:
         """Return the assigned queues."""
@@ -329,7 +335,11 @@ class LitePullCore:
             before = self._membership.queues
             self._membership.done(answer, error, self._clock.steady_s())
             waiters: list[Callable[[], None]] = []
-            if self._membership.queues != before:
+            is_cleared = answer is not None and bool(self._refused)
+            if is_cleared:
+                self._doubtful |= self._refused
+                self._refused.clear()
+            if is_cleared or self._membership.queues != before:
                 # Whoever polls has queues to give up or to take over.
                 waiters, self._waiters = self._waiters, []
         for waiter in waiters:

@@ -74,7 +74,12 @@ class Membership:
         self.hurry()
 
     def hurry(self) -> None:
-        """Ask at once what the assignment is: there is reason to believe that it changed."""
+        """Ask at once what the assignment is: there is reason to believe that it changed.
+
+        Who wants nothing does not ask: a heartbeat would make it a member again.
+        """
+        if not self._subscriptions:
+            return
         self._is_hurried = True
         self._next_s = self._clock.steady_s()
 
