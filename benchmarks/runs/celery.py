@@ -45,8 +45,10 @@ _TRANSPORTS = {
             "mqweb, `publish_ahead`",
             _MQWEB,
             {
-                Durability.ASYNC: Terms(text="as above, the answer read by the next `delay`"),
-                Durability.SYNC: Terms(text="as above, the answer read by the next `delay`"),
+                Durability.ASYNC: Terms(
+                    text="returns up to 5 ms before it is sent", is_weaker=True
+                ),
+                Durability.SYNC: Terms(text="returns up to 5 ms before it is sent", is_weaker=True),
             },
             dict.fromkeys(Durability, _AHEAD),
         ),

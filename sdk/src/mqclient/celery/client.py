@@ -52,7 +52,7 @@ class Client:
         """Return when the broker serves; raise MqError after one try."""
         self.pool.call(self.calls.ready(), timeout_s)
 
-    def message(
+    def record(
         self,
         topic: str,
         queue: int,
@@ -60,12 +60,11 @@ class Client:
         *,
         tag: str | None = None,
         key: str | None = None,
-        ack: AckMode | None = None,
-    ) -> Call[object]:
-        """Return the call that stores a message; it may be repeated."""
+    ) -> bytes:
+        """Return a message as it is stored, with an id of its own."""
         wall_ms = self.clock.wall_ms()
         shared = pack_properties(tag=tag, keys=() if key is None else (key,))
-        record = pack_record(
+        return pack_record(
             topic_part(topic),
             queue,
             body,
@@ -73,6 +72,11 @@ class Client:
             wall_ms,
             self._born_host,
         )
+
+    def storing(
+        self, topic: str, queue: int, record: bytes, *, ack: AckMode | None
+    ) -> Call[object]:
+        """Return the call that stores a record; it may be repeated."""
         return self.calls.send_batch(topic, queue, [record], ack, is_repeatable=True)
 
     def put(
@@ -85,7 +89,8 @@ class Client:
         timeout_s: float | None = None,
     ) -> None:
         """Store a message and wait for the broker's answer; raise MqError."""
-        self.run(self.message(topic, queue, body, ack=ack), timeout_s=timeout_s)
+        record = self.record(topic, queue, body)
+        self.run(self.storing(topic, queue, record, ack=ack), timeout_s=timeout_s)
 
     def pull(self, topic: str, queue_offset: int, *, messages_max: int) -> Pulled:
         """Read queue 0 of a topic from an offset, without waiting; raise MqError."""

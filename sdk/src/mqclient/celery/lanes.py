@@ -74,23 +74,18 @@ class Lanes:
     ) -> None:
         """Store a message in a lane, which is created when it does not exist.
 
-        With `publish_ahead` it is on its way at the return, and an error may be that of the
-        message before it.
+        With `publish_ahead` it leaves some milliseconds later at the latest, and an error is that
+        of an earlier message.
         """
-        call = self._client.message(
-            self.topic(lane),
-            self.queue_of(priority),
-            message.body,
-            tag=message.tag,
-            key=message.key,
-            ack=self._client.options.ack,
-        )
-        if self._client.options.publish_ahead and timeout_s is None:
-            self._ahead.put(lane, call)
-        else:
-            # Nothing overtakes what was published before.
-            self._ahead.settle()
-            self._put(lane, call, timeout_s=timeout_s)
+        client, topic, queue = self._client, self.topic(lane), self.queue_of(priority)
+        record = client.record(topic, queue, message.body, tag=message.tag, key=message.key)
+        if client.options.publish_ahead and timeout_s is None:
+            self._ahead.put(lane, topic, queue, record)
+            return
+        # Nothing overtakes what was published before.
+        self._ahead.settle()
+        call = client.storing(topic, queue, record, ack=client.options.ack)
+        self._put(lane, call, timeout_s=timeout_s)
 
     def end(self) -> None:
         """Wait until what was published ahead is stored; no more is published."""

@@ -20,9 +20,9 @@ class Options:
 
     `priority_steps`, ascending, are the priorities that have a queue of their own; a message goes
     to the highest step that is not above its priority. `ack` None leaves it to the store what a
-    confirmed publish has reached. `publish_ahead` has the next publish read its answer. `timeout_s`
-    bounds a request with its repetitions. An outage longer than `outage_s` is told to the consumer;
-    a shorter one is not.
+    confirmed publish has reached. `publish_ahead` has publishes travel together, their answers read
+    later. `timeout_s` bounds a request with its repetitions. An outage longer than `outage_s` is
+    told to the consumer; a shorter one is not.
     """
 
     group: str = "celery"
