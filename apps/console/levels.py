@@ -57,13 +57,3 @@ def trend_of(
     if abs(growth) <= max(STEADY_MESSAGES_PER_S, STEADY_SHARE * max(send_rate, consume_rate)):
         return Trend.STEADY
     return Trend.RISING if growth > 0 else Trend.FALLING
-
-
-def drain_s(*, lag: int | None, send_rate: float | None, consume_rate: float | None) -> int | None:
-    """Return in how many seconds a backlog is gone as things go; None when it never is."""
-    trend = trend_of(lag=lag, send_rate=send_rate, consume_rate=consume_rate)
-    if lag == 0:
-        return 0
-    if trend is not Trend.FALLING or lag is None or send_rate is None or consume_rate is None:
-        return None
-    return int(lag / (consume_rate - send_rate))

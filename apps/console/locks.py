@@ -6,12 +6,12 @@ unknown everywhere, and never written as 0.
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, TypedDict
 
 from apps.console import levels
 from apps.console.templatetags import mq
+from apps.core.moments import moment
 from apps.core.pagination import rfc3339
 from apps.engine.api import EngineControl
 from apps.engine.grouptypes import (
@@ -24,6 +24,7 @@ from apps.engine.grouptypes import (
 )
 from apps.engine.types import ClientSeen
 from apps.groups.blocked import BlockedBy, BlockedQueue, blocked_queues
+from apps.groups.rates import drain_ms
 
 ROWS_MAX: Final = 500
 LINES_MAX: Final = 50
@@ -176,7 +177,7 @@ def line_of(line: LockTransition | Rebalance) -> LineRow:
         text = _lock_text(line)
     return {
         "id": str(line.number),
-        "at": rfc3339(datetime.fromtimestamp(line.at_ms / 1000, UTC)),
+        "at": rfc3339(moment(line.at_ms)),
         "change": change.replace("_", " "),
         "what": what,
         "text": text,
@@ -206,6 +207,9 @@ def _row(
     lag = one.max_offset - one.committed
     send_rate, consume_rate = rates
     trend = levels.trend_of(lag=lag, send_rate=send_rate, consume_rate=consume_rate)
+    # What shrinks by less than the noise of batches may as well never be gone.
+    is_shrinking = lag == 0 or trend is levels.Trend.FALLING
+    left_ms = drain_ms(lag, in_per_s=send_rate, out_per_s=consume_rate) if is_shrinking else None
     return {
         "id": f"{one.group}/{one.topic}/{one.queue}",
         "group": one.group,
@@ -219,7 +223,7 @@ def _row(
         "lag": lag,
         "lag_level": levels.level_of(lag).value,
         "lag_trend": None if trend is None else trend.value,
-        "drain_s": levels.drain_s(lag=lag, send_rate=send_rate, consume_rate=consume_rate),
+        "drain_s": None if left_ms is None else left_ms // 1000,
         "oldest_age_s": None if one.oldest_age_ms is None else one.oldest_age_ms // 1000,
         "in_flight": one.in_flight,
         "committed": one.committed,

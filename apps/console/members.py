@@ -5,6 +5,7 @@ from typing import Final, TypedDict
 
 from apps.engine.grouptypes import MemberState
 from apps.engine.types import ClientSeen
+from apps.groups.blocked import is_idle
 
 # Of one group; a page with more rows would help nobody.
 MEMBERS_MAX: Final = 100
@@ -105,7 +106,7 @@ def _trouble(state: MemberState | None) -> str:
             f"Wants something else of {', '.join(state.conflicts)} than another member: "
             "messages are missed."
         )
-    if state.subscriptions and not any(state.assignment.values()):
+    if is_idle(state):
         said.append("Idle: the others have all queues.")
     return " ".join(said)
 

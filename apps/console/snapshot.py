@@ -5,7 +5,6 @@ None is unknown everywhere, and never written as 0.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from apps.console import levels
@@ -14,6 +13,8 @@ from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, p
 from apps.console.members import Members, by_group, members_of
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
+from apps.core.moments import moment
+from apps.core.pagination import rfc3339
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
@@ -160,7 +161,7 @@ def build(
     groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
         "version": version,
-        "sampled_at": rfc3339(sampled_at_ms),
+        "sampled_at": rfc3339(moment(sampled_at_ms)),
         "sampled_at_ms": sampled_at_ms,
         "store": _store(reading.status),
         "totals": _totals(reading, topics, groups),
@@ -178,12 +179,6 @@ def build(
         "clockwork": clockwork,
         "last_hour": last_hour,
     }
-
-
-def rfc3339(wall_ms: int) -> str:
-    """Return a moment in UTC to the millisecond."""
-    moment = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _ranges(engine: EngineAPI, topic: str) -> list[QueueRange] | None:

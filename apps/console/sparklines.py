@@ -5,10 +5,10 @@ A stretch that nobody measured is a gap in the line, and so is a value that is u
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypedDict
 
+from apps.core.moments import moment
 from apps.metrics.series import Totals
 
 SPAN_MS = 3_600_000
@@ -147,4 +147,4 @@ def _point(slot: Totals, height: float, from_ms: int) -> str:
 
 
 def _time(at_ms: int, form: str) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)
+    return moment(at_ms).strftime(form)

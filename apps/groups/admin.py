@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from apps.core.admin import ReadOnlyAdmin
+from apps.core.moments import ms_of
 from apps.engine.errors import EngineError, Refused
 from apps.engine.grouptypes import QueuePlace
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
@@ -34,7 +35,6 @@ from apps.groups.models import (
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.models.locks import State
 from apps.groups.services import GroupValues
-from apps.groups.times import ms_of
 
 if TYPE_CHECKING:
     # Generic for type checkers only: Django's own classes take no parameter.

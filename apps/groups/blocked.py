@@ -91,11 +91,14 @@ def idle_members(members: Iterable[MemberState]) -> list[str]:
 
     There are more members than queues, or the strategy has none for them.
     """
-    return sorted(
-        member.client_id
-        for member in members
-        if member.model is MessageModel.CLUSTERING
-        and member.subscriptions
+    return sorted(member.client_id for member in members if is_idle(member))
+
+
+def is_idle(member: MemberState) -> bool:
+    """Say whether a member shares queues and got none."""
+    return (
+        member.model is MessageModel.CLUSTERING
+        and bool(member.subscriptions)
         and not any(member.assignment.values())
     )
 

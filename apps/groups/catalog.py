@@ -5,9 +5,9 @@ from typing import Any
 
 from django.utils import timezone
 
+from apps.core.moments import moment, ms_of
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups.models import ConsumerGroup
-from apps.groups.times import moment, ms_of
 
 
 class GroupRows:

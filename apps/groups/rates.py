@@ -85,12 +85,21 @@ def together(lag: int, paces: Iterable[Pace]) -> Pace:
     )
 
 
+def drain_ms(lag: int, *, in_per_s: float | None, out_per_s: float | None) -> int | None:
+    """Return in which time a backlog is gone; see Pace."""
+    if lag <= 0:
+        return 0
+    if in_per_s is None or out_per_s is None or out_per_s <= in_per_s:
+        return None
+    return int(lag * 1000 / (out_per_s - in_per_s))
+
+
 def _pace(lag: int, *, in_per_s: float | None, out_per_s: float | None) -> Pace:
-    drain_ms = 0 if lag <= 0 else None
-    if drain_ms is None and in_per_s is not None and out_per_s is not None:
-        shrinks_per_s = out_per_s - in_per_s
-        drain_ms = int(lag * 1000 / shrinks_per_s) if shrinks_per_s > 0 else None
-    return Pace(in_per_s=in_per_s, out_per_s=out_per_s, drain_ms=drain_ms)
+    return Pace(
+        in_per_s=in_per_s,
+        out_per_s=out_per_s,
+        drain_ms=drain_ms(lag, in_per_s=in_per_s, out_per_s=out_per_s),
+    )
 
 
 recent = Looks()

@@ -4,10 +4,7 @@ Pure: takes times as values. A slot is named by its beginning, a multiple of its
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _HOUR_S = 3600
 _DAY_S = 24 * _HOUR_S
 
@@ -57,13 +54,3 @@ def best_resolution(*, from_ms: int, to_ms: int, now_ms: int) -> Resolution:
         if is_kept and to_ms - from_ms <= POINTS_WANTED * resolution.ms:
             return resolution
     return RESOLUTIONS[-1]
-
-
-def moment(at_ms: int) -> datetime:
-    """Return milliseconds since 1970 as a moment in UTC; OverflowError beyond the year 9999."""
-    return _EPOCH + at_ms * _MILLISECOND
-
-
-def ms_of(at: datetime) -> int:
-    """Return a moment as milliseconds since 1970, rounded down."""
-    return (at - _EPOCH) // _MILLISECOND

@@ -12,8 +12,9 @@ from django.db.models import Sum
 from django.db.models.functions import Trunc
 from psycopg import sql
 
+from apps.core.moments import moment, ms_of
 from apps.metrics.models import GroupSample, Sample, StoreSample, TopicSample
-from apps.metrics.resolutions import HOUR, MINUTE, Resolution, moment, ms_of
+from apps.metrics.resolutions import HOUR, MINUTE, Resolution
 
 # A slot is due this long after its end: samples that were under way have arrived by then.
 SETTLE_MS = 15_000

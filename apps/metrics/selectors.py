@@ -2,8 +2,9 @@
 
 from django.db.models import Count, QuerySet, Sum
 
+from apps.core.moments import moment, ms_of
 from apps.metrics.models import GroupSample, Sample, StoreSample, TopicSample
-from apps.metrics.resolutions import FINE, HOUR, MINUTE, Resolution, moment, ms_of
+from apps.metrics.resolutions import FINE, HOUR, MINUTE, Resolution
 from apps.metrics.series import Point, Series, Totals
 
 

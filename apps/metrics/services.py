@@ -7,11 +7,12 @@ from django.db import transaction
 from apps.bridge import engine as bridge
 from apps.clockwork.deleting import delete_some
 from apps.clockwork.steps import Step
+from apps.core.moments import moment, ms_of
 from apps.engine.clock import Clock
 from apps.metrics import readings, rollups
 from apps.metrics.models import GroupSample, Sample, StoreSample, TopicSample
 from apps.metrics.readings import PAUSE_MS_MAX, GroupReading, Reading, TopicReading
-from apps.metrics.resolutions import FINE, HOUR, MINUTE, RESOLUTIONS, Resolution, moment, ms_of
+from apps.metrics.resolutions import FINE, HOUR, MINUTE, RESOLUTIONS, Resolution
 
 # One statement carries up to twenty values a row; PostgreSQL takes 65,535 in one.
 _ROWS_PER_STATEMENT = 3_000

@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 from functools import partial
 from typing import Literal
@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
+from apps.core.moments import moment
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
 from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
@@ -131,7 +132,7 @@ def expire_unused_topics(*, now_ms: int) -> Step:
 
     Raises Busy, and deletes nothing, while the engine cannot be asked.
     """
-    now = datetime.fromtimestamp(now_ms / 1000, UTC)
+    now = moment(now_ms)
     names = list(_due(now).order_by("used_at").values_list("name", flat=True)[: _EXPIRED_MAX + 1])
     due, has_more = names[:_EXPIRED_MAX], len(names) > _EXPIRED_MAX
     if not due:

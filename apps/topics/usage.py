@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from apps.core.moments import moment
 from apps.engine.api import EngineControl
 
 
@@ -30,12 +31,8 @@ def usage_of(engine: EngineControl, names: Sequence[str]) -> Mapping[str, Usage]
     return {
         name: Usage(
             offset=sum(queue.max_offset for queue in ranges[name]) if name in ranges else None,
-            read_at=_moment(read_ms[name]) if name in read_ms else None,
+            read_at=moment(read_ms[name]) if name in read_ms else None,
             has_in_flight=name in in_flight,
         )
         for name in names
     }
-
-
-def _moment(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms / 1000, UTC)

@@ -6,6 +6,7 @@ import pytest
 
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
+from apps.core.moments import moment
 from apps.engine.errors import Stopping
 from apps.engine.grouptypes import GroupHistory, LockTransition, Rebalance
 from apps.engine.types import ClientSeen
@@ -13,7 +14,6 @@ from apps.groups import models, services
 from apps.groups.models.locks import State
 from apps.groups.projection.history import write_history
 from apps.groups.projection.seen import SeenGroups
-from apps.groups.times import moment
 from tests.web.conftest import Api
 from tests.web.fake_engine import FakeEngine, client
 from tests.web.group_values import NOW_MS, rebalance, transition

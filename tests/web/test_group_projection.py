@@ -10,12 +10,12 @@ from django.db import DatabaseError, IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.bridge import engine as bridge
+from apps.core.moments import moment
 from apps.engine.grouptypes import LockChange, MemberState, QueueLockState
 from apps.engine.types import FilterType, MessageModel
 from apps.groups import models
 from apps.groups.projection.groups import COMPARE_EVERY_MS, READ_EVERY_MS, GroupProjector
 from apps.groups.services import clients
-from apps.groups.times import moment
 from tests.web.fake_engine import FakeEngine, client
 from tests.web.group_values import (
     NOW_MS,

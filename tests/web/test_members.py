@@ -9,11 +9,11 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.core.moments import moment
 from apps.engine.errors import Stopping
 from apps.engine.types import ClientSeen
 from apps.groups.models import Member
 from apps.groups.services import clients as services
-from apps.groups.times import moment
 from tests.web.conftest import Api
 from tests.web.fake_engine import FakeEngine, client, progress
 

@@ -29,9 +29,6 @@ from apps.engine.grouptypes import (
 )
 from apps.engine.limits import LOCKS_MAX, PLACES_MAX
 
-LEASE_MS = 60_000
-"""RocketMQ's `rebalance.lockMaxLiveTime`."""
-
 # An expired lock tells operators who was there last; after this long nobody asks any more.
 _REMEMBERED_MS = 3_600_000
 # One step of forgetting stays as short as one large request.

@@ -1,7 +1,7 @@
 """Verbs of messages: send, pull, receive, settle. Knows when to wait; decides nothing else."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -57,7 +57,6 @@ class MessageVerbs:
         """Read a queue from an offset; see EngineAPI."""
         host, broker = self._host, self._host.broker
         host.check_serving()
-        queue = broker.check_pull(request)
         deadline = host.loop.time() + request.wait_ms / 1000
         has_passed = False
         while True:
@@ -74,6 +73,7 @@ class MessageVerbs:
                 if has_passed and result.status is PullStatus.NO_NEW_MSG and not is_moved:
                     result = replace(result, status=PullStatus.NO_MATCHED_MSG)
                 return result
+            queue = broker.queues.queue(request.topic, request.queue)
             with broker.access.waiting(request):
                 await host.park(
                     _keys(request),
@@ -121,12 +121,8 @@ class MessageVerbs:
         self, group: str, handles: Sequence[str], *, epoch: int | None = None
     ) -> list[SettleResult]:
         """Settle handed-out messages for good; see EngineAPI."""
-        host, broker = self._host, self._host.broker
-        host.check_serving()
-        with host.writing():
-            broker.fencing.check_settle(group, handles, epoch=epoch)
-            results = broker.settler.ack(group, handles)
-        return await host.recorded(results)
+        settle = partial(self._host.broker.settler.ack, group, handles)
+        return await self._settled(group, handles, epoch, settle)
 
     async def nack(
         self,
@@ -138,22 +134,33 @@ class MessageVerbs:
         epoch: int | None = None,
     ) -> list[SettleResult]:
         """Give messages back; see EngineAPI."""
-        host, broker = self._host, self._host.broker
-        host.check_serving()
-        with host.writing():
-            broker.fencing.check_settle(group, handles, epoch=epoch)
-            results = broker.settler.nack(group, handles, delay_ms=delay_ms, reason=reason)
-        return await host.recorded(results)
+        settle = partial(
+            self._host.broker.settler.nack, group, handles, delay_ms=delay_ms, reason=reason
+        )
+        return await self._settled(group, handles, epoch, settle)
 
     async def extend(
         self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None
     ) -> list[SettleResult]:
         """Hide messages for longer; see EngineAPI."""
-        host, broker = self._host, self._host.broker
+        settle = partial(
+            self._host.broker.settler.extend, group, handles, invisible_ms=invisible_ms
+        )
+        return await self._settled(group, handles, epoch, settle)
+
+    async def _settled(
+        self,
+        group: str,
+        handles: Sequence[str],
+        epoch: int | None,
+        settle: Callable[[], list[SettleResult]],
+    ) -> list[SettleResult]:
+        """Settle if the handles are the caller's to settle; see Fencing."""
+        host = self._host
         host.check_serving()
         with host.writing():
-            broker.fencing.check_settle(group, handles, epoch=epoch)
-            results = broker.settler.extend(group, handles, invisible_ms=invisible_ms)
+            host.broker.fencing.check_settle(group, handles, epoch=epoch)
+            results = settle()
         return await host.recorded(results)
 
 

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 
 from django.db.models import Max
 
+from apps.core.moments import moment
 from apps.engine.grouptypes import GroupHistory
 from apps.groups import models
 from apps.groups.catalog import json_of
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.projection.levelling import level
-from apps.groups.times import moment
 
 KEEP = timedelta(days=30)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from apps.core.moments import moment
 from apps.engine.types import GroupProgress
 from apps.groups.models import ConsumerOffset
-from apps.groups.times import moment
 
 Key = tuple[str, str, int]
 Offsets = tuple[int, int]

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from django.db.models import Model, QuerySet
 
+from apps.core.moments import moment
 from apps.groups import models
 from apps.groups.models.locks import State
 from apps.groups.projection.levelling import Columns, level
 from apps.groups.projection.reading import Reading
-from apps.groups.times import moment
 
 _Row = TypeVar("_Row", bound=Model)
 _PLACE = ("group", "topic", "queue")

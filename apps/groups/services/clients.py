@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from apps.bridge import engine as bridge
 from apps.clockwork.deleting import delete_some
 from apps.clockwork.steps import Step
+from apps.core.moments import moment
 from apps.engine.api import EngineControl
 from apps.engine.types import ClientSeen
 from apps.groups.models import Member
 from apps.groups.projection.turns import turn
-from apps.groups.times import moment
 
 # RocketMQ's own limit for a client that says nothing.
 SILENT_MS = 120_000

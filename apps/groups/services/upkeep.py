@@ -5,11 +5,11 @@ from django.db.models import Exists, OuterRef, QuerySet
 from apps.bridge import engine as bridge
 from apps.clockwork.deleting import delete_some
 from apps.clockwork.steps import Step
+from apps.core.moments import moment
 from apps.engine.api import EngineControl
 from apps.groups.models import ConsumerGroup, LockTransition, QueueLock, Rebalance
 from apps.groups.models.locks import State
 from apps.groups.projection.history import KEEP
-from apps.groups.times import moment
 
 ROWS_PER_STEP = 5_000
 

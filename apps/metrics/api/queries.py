@@ -6,16 +6,9 @@ from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 
+from apps.core.moments import moment, ms_of
 from apps.engine import limits
-from apps.metrics.resolutions import (
-    HOUR,
-    POINTS_MAX,
-    RESOLUTIONS,
-    Resolution,
-    best_resolution,
-    moment,
-    ms_of,
-)
+from apps.metrics.resolutions import HOUR, POINTS_MAX, RESOLUTIONS, Resolution, best_resolution
 from apps.metrics.series import Series
 
 _BY_SECONDS = {str(resolution.seconds): resolution for resolution in RESOLUTIONS}

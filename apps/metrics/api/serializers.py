@@ -6,9 +6,10 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.core.moments import moment
 from apps.core.pagination import rfc3339, sampled_at
 from apps.metrics.api.queries import SeriesQuery
-from apps.metrics.resolutions import RESOLUTIONS, moment
+from apps.metrics.resolutions import RESOLUTIONS
 from apps.metrics.series import Point, Series, Unit
 
 _UNITS = [unit.value for unit in Unit]

@@ -1,8 +1,8 @@
 """An engine that is only numbers, a clock set by hand, and rows made without either."""
 
+from apps.core.moments import moment
 from apps.engine.types import EngineStatus, GroupProgress, QueueRange, RecoveryReport
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
-from apps.metrics.resolutions import moment
 
 # A full hour, so that slots of all lengths begin here.
 START_MS = 1_800_000_000_000

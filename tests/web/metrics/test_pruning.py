@@ -2,9 +2,10 @@
 
 import pytest
 
+from apps.core.moments import ms_of
 from apps.metrics import services
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
-from apps.metrics.resolutions import FINE, HOUR, MINUTE, RESOLUTIONS, Resolution, ms_of
+from apps.metrics.resolutions import FINE, HOUR, MINUTE, RESOLUTIONS, Resolution
 from tests.web.metrics.conftest import at_once
 from tests.web.metrics.fakes import START_MS, group_sample, store_sample, topic_sample
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from apps.core.moments import ms_of
 from apps.metrics import rollups, services
 from apps.metrics.models import GroupSample, Sample, StoreSample, TopicSample
-from apps.metrics.resolutions import FINE, HOUR, MINUTE, Resolution, ms_of
+from apps.metrics.resolutions import FINE, HOUR, MINUTE, Resolution
 from tests.web.metrics.conftest import at_once
 from tests.web.metrics.fakes import START_MS, group_sample, store_sample, topic_sample
 

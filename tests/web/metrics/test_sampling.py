@@ -8,11 +8,11 @@ from django.db import IntegrityError, connection
 from django.test.utils import CaptureQueriesContext
 
 from apps.bridge import engine as bridge
+from apps.core.moments import ms_of
 from apps.engine.errors import Stopping
 from apps.metrics import readings, services
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
 from apps.metrics.readings import Reading, TopicReading
-from apps.metrics.resolutions import ms_of
 from tests.web.metrics.conftest import at_once
 from tests.web.metrics.fakes import START_MS, HandClock, NumberEngine, topic_sample
 

@@ -4,12 +4,12 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.core.moments import moment
 from apps.core.pagination import listing, rfc3339
 from apps.engine.types import GroupProgress
 from apps.groups.blocked import BlockedBy, BlockedQueue
 from apps.groups.rates import Pace
 from apps.groups.selectors import Backlog, QueueState
-from apps.groups.times import moment
 
 _RATE = "Messages a second, over half a minute at most; null until it is known."
 

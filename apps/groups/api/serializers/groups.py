@@ -4,13 +4,13 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.core.moments import moment
 from apps.core.pagination import rfc3339, sampled_at
 from apps.engine.grouptypes import MemberState, Subscription
 from apps.engine.types import FilterType, MessageModel, Strategy
 from apps.groups.api.serializers.settings import SettingsDocument, rendered_settings
 from apps.groups.catalog import json_of
 from apps.groups.selectors import GroupState, MemberPicture
-from apps.groups.times import moment
 
 _NO_HEARTBEAT = "Null for a client that keeps no heartbeat and only receives."
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.core.moments import moment, ms_of
 from apps.core.pagination import rfc3339
 from apps.core.serializers import StrictSerializer, StrictTextField
 from apps.engine import limits
@@ -13,7 +14,6 @@ from apps.engine.types import Strategy
 from apps.groups.models import LockTransition, Rebalance
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.selectors import lock_id
-from apps.groups.times import moment, ms_of
 
 
 class RebalanceDocument(serializers.Serializer[Any]):

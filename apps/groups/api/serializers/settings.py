@@ -7,6 +7,7 @@ from django.utils.dateparse import parse_datetime
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from apps.core.moments import moment, ms_of
 from apps.core.pagination import rfc3339
 from apps.core.serializers import (
     StrictBooleanField,
@@ -25,7 +26,6 @@ from apps.groups.decisions import (
     ROOMS_MAX,
 )
 from apps.groups.services import GroupValues
-from apps.groups.times import moment, ms_of
 
 # The last millisecond of the year 9999, the last that can be written down.
 TIME_MS_MAX = 253_402_300_799_999

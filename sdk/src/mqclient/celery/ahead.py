@@ -137,9 +137,8 @@ class Ahead:
                 self._failure = error
 
     def _call(self, batch: _Batch, records: list[bytes]) -> Call[object]:
-        return self._client.calls.send_batch(
-            batch.topic, batch.queue, records, self._client.options.ack, is_repeatable=True
-        )
+        client = self._client
+        return client.storing(batch.topic, batch.queue, records, ack=client.options.ack)
 
     def _watch(self) -> None:
         if self._thread is None and not self._is_ended.is_set():

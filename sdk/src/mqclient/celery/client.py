@@ -3,6 +3,7 @@
 A publish whose answer was lost is sent again: a message may be stored twice, never not at all.
 """
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from mqclient.celery.options import Options
@@ -74,10 +75,10 @@ class Client:
         )
 
     def storing(
-        self, topic: str, queue: int, record: bytes, *, ack: AckMode | None
+        self, topic: str, queue: int, records: Sequence[bytes], *, ack: AckMode | None
     ) -> Call[object]:
-        """Return the call that stores a record; it may be repeated."""
-        return self.calls.send_batch(topic, queue, [record], ack, is_repeatable=True)
+        """Return the call that stores records; it may be repeated."""
+        return self.calls.send_batch(topic, queue, records, ack, is_repeatable=True)
 
     def put(
         self,
@@ -90,7 +91,7 @@ class Client:
     ) -> None:
         """Store a message and wait for the broker's answer; raise MqError."""
         record = self.record(topic, queue, body)
-        self.run(self.storing(topic, queue, record, ack=ack), timeout_s=timeout_s)
+        self.run(self.storing(topic, queue, [record], ack=ack), timeout_s=timeout_s)
 
     def pull(self, topic: str, queue_offset: int, *, messages_max: int) -> Pulled:
         """Read queue 0 of a topic from an offset, without waiting; raise MqError."""

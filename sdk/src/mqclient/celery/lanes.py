@@ -84,7 +84,7 @@ class Lanes:
             return
         # Nothing overtakes what was published before.
         self._ahead.settle()
-        call = client.storing(topic, queue, record, ack=client.options.ack)
+        call = client.storing(topic, queue, [record], ack=client.options.ack)
         self._put(lane, call, timeout_s=timeout_s)
 
     def end(self) -> None:

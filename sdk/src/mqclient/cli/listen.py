@@ -12,6 +12,8 @@ from mqclient.consuming.push.listening import Consumed, ListenerContext
 from mqclient.wire.records import Message
 
 _BATCH_MAX = 100
+# How late a signal may be noticed.
+_SIGNAL_S = 0.5
 
 
 def listen(arguments: argparse.Namespace) -> None:
@@ -28,7 +30,9 @@ def listen(arguments: argparse.Namespace) -> None:
         # One stream takes one line at a time.
         listeners_max=1,
     ):
-        printer.is_over.wait()
+        # In slices: a signal that comes just before a wait without end would not end it.
+        while not printer.is_over.wait(_SIGNAL_S):
+            pass
     if printer.error is not None:
         raise printer.error
 

@@ -33,14 +33,11 @@ class ConcurrentDispatch(Dispatch):
     ) -> Delivery | None:
         """Forget what is done; have the rest come again, or drop it where nobody else has it."""
         snapshot = delivery.snapshot
-        snapshot.running -= 1
-        done, failed = delivery.messages[:done_count], delivery.messages[done_count:]
-        snapshot.finish(done)
+        failed = self._finish(delivery, done_count)
         if not failed:
             return None
         if self._settings.is_broadcasting:
-            logger.error("%d messages are dropped, from %r on: %s", len(failed), failed[0], failure)
-            snapshot.finish(failed)
+            self._drop(snapshot, failed, failure)
             return None
         snapshot.fail(failed)
         snapshot.blocked_reason = failure

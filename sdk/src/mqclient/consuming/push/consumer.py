@@ -110,7 +110,12 @@ class PushConsumer:
         except BaseException:
             self._end()
             raise
-        self._driver.kick()
+        try:
+            self._driver.kick()
+        except BaseException:
+            # An interrupt after the joining: the others must not wait for a member that is gone.
+            self.close()
+            raise
 
     def assignment(self) -> tuple[TopicQueue, ...]:
         """Return the queues this member has now."""

@@ -4,6 +4,7 @@ Queues with something to do stand in a line. What hinders a queue from being wor
 of the line; whatever ends the hindrance lines it up again.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.consuming.push.timers import Timers
 from mqclient.values import TopicQueue
 from mqclient.wire.records import Message
+
+logger = logging.getLogger("mqclient")
 
 
 class Dispatch(ABC):
@@ -64,6 +67,17 @@ class Dispatch(ABC):
 
     @abstractmethod
     def _take(self, snapshot: Snapshot, now_s: float) -> Delivery | None: ...
+
+    def _finish(self, delivery: Delivery, done_count: int) -> list[Message]:
+        """Forget what a listener has done; return what it has not."""
+        delivery.snapshot.running -= 1
+        delivery.snapshot.finish(delivery.messages[:done_count])
+        return delivery.messages[done_count:]
+
+    def _drop(self, snapshot: Snapshot, failed: list[Message], failure: str) -> None:
+        """Forget what failed: nobody else has what is broadcast to this member."""
+        logger.error("%d messages are dropped, from %r on: %s", len(failed), failed[0], failure)
+        snapshot.finish(failed)
 
     def _delivery(self, snapshot: Snapshot, messages: list[Message]) -> Delivery:
         snapshot.running += 1

@@ -62,9 +62,7 @@ class OrderedDispatch(Dispatch):
     ) -> Delivery | None:
         """Move the offset; suspend the queue where something failed, else go on with it."""
         snapshot = delivery.snapshot
-        snapshot.running -= 1
-        done, failed = delivery.messages[:done_count], delivery.messages[done_count:]
-        snapshot.finish(done)
+        failed = self._finish(delivery, done_count)
         if failed:
             self._failed(delivery, failed, failure, now_s)
         elif self._goes_on(snapshot, now_s):
@@ -102,8 +100,7 @@ class OrderedDispatch(Dispatch):
     ) -> None:
         snapshot = delivery.snapshot
         if self._settings.is_broadcasting:
-            logger.error("%d messages are dropped, from %r on: %s", len(failed), failed[0], failure)
-            snapshot.finish(failed)
+            self._drop(snapshot, failed, failure)
             return
         attempts = snapshot.fail(failed)
         snapshot.blocked_reason = failure
