@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 FLAGS ?=
 # What pytest is given, for example: make test TESTS=tests/web
 TESTS ?= tests $(wildcard sdk/tests)
+# Many tests wait for processes, so a few more than there are processors.
+WORKERS ?= 3
 SOURCES := apps mqweb manage.py $(wildcard sdk/src benchmarks)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -17,7 +19,7 @@ run: $(VENV)/.installed
 	$(BIN)/python manage.py runmq $(FLAGS)
 
 test: check
-	$(BIN)/python -m pytest -q -m "not crash" --timeout 300 $(TESTS)
+	$(BIN)/python -m pytest -q -m "not crash" --timeout 300 -n $(WORKERS) --dist worksteal $(TESTS)
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -2,15 +2,8 @@
 
 import pytest
 
-from apps.metrics.resolutions import (
-    FINE,
-    HOUR,
-    MINUTE,
-    Resolution,
-    best_resolution,
-    moment,
-    ms_of,
-)
+from apps.core.moments import moment, ms_of
+from apps.metrics.resolutions import FINE, HOUR, MINUTE, Resolution, best_resolution
 from tests.web.metrics.fakes import START_MS
 
 NOW_MS = START_MS
