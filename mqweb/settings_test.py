@@ -7,9 +7,10 @@ import tempfile
 
 # One temporary directory for a run, and one for each of its workers, whose environment is that of
 # the run; `tests/conftest.py` starts a server in it.
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
-if "MQWEB_DATA" not in os.environ or os.environ.get("MQWEB_TESTS_WORKER", "") != _WORKER:
-    os.environ["MQWEB_TESTS_WORKER"] = _WORKER
+if "MQWEB_DATA" not in os.environ or (
+    os.environ.get("MQWEB_TESTS_WORKER", "") != os.environ.get("PYTEST_XDIST_WORKER", "")
+):
+    os.environ["MQWEB_TESTS_WORKER"] = os.environ.get("PYTEST_XDIST_WORKER", "")
     os.environ["MQWEB_DATA"] = tempfile.mkdtemp(prefix="mqweb-tests-")
     atexit.register(shutil.rmtree, os.environ["MQWEB_DATA"], ignore_errors=True)
 os.environ.setdefault("MQWEB_SECRET_KEY", "only-for-tests-" * 4)
