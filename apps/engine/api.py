@@ -1,8 +1,10 @@
 """The verbs every front door may call. Knows values and errors, not how they are carried out."""
 
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Collection, Sequence
+from typing import Protocol, TypeAlias, TypeVar
 
+from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
+from apps.engine.failuretypes import FailedMessage, ResendResult, ReturnResult
 from apps.engine.grouptypes import (
     BeginOffset,
     GroupHistory,
@@ -15,6 +17,14 @@ from apps.engine.grouptypes import (
     QueueLockState,
     QueuePlace,
     Rebalance,
+)
+from apps.engine.transactiontypes import (
+    Begun,
+    Check,
+    Ended,
+    Outcome,
+    PendingTransaction,
+    TransactionStatus,
 )
 from apps.engine.types import (
     AckMode,
@@ -33,6 +43,12 @@ from apps.engine.types import (
     RecordBatch,
     SettleResult,
 )
+
+T = TypeVar("T")
+
+# The answer of a verb that may have to wait for the disk: an engine of this process gives an
+# awaitable, which `bridge.call` awaits where the engine lives; one of another process the value.
+Later: TypeAlias = T | Awaitable[T]
 
 
 class EngineControl(Protocol):
@@ -113,6 +129,100 @@ class EngineControl(Protocol):
         """Return one reading of the counters."""
         ...
 
+    def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
+        """Return what the queues of the engine's own topics hold whose names start with `prefix`.
+
+        Those are the topics of retries and dead letters, and RocketMQ's system topics; only ones
+        that ever held a message are there.
+        """
+        ...
+
+    def deliver_levels(self, messages_max: int = 1_000) -> Later[LevelsDelivered]:
+        """Deliver what is due in the delay levels, up to so many messages; safe to repeat.
+
+        Each message and the progress of its level are one frame of the log: it is delivered once,
+        whatever ends in between. Raises StoreFull.
+        """
+        ...
+
+    def delay_levels(self) -> LevelsDelivered:
+        """Return where each level is, without delivering anything; `more` says that some is due."""
+        ...
+
+    def delayed(
+        self,
+        *,
+        level: int | None = None,
+        topic: str | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        cursor: str | None = None,
+        messages_max: int = 100,
+    ) -> Later[DelayedPage]:
+        """List delayed messages by due time, of a level, or those with a delay of their own.
+
+        `from_ms` is the first due time that is meant, `to_ms` the first that is not any more.
+        Raises InvalidArgument.
+        """
+        ...
+
+    def delay_status(self) -> DelayStatus:
+        """Return the counters of messages with a delay of their own."""
+        ...
+
+    def recall(self, handle: str) -> Later[Recall]:
+        """Cancel a delayed message, for good when this returns CANCELLED; safe to repeat."""
+        ...
+
+    def deliver_now(self, handle: str) -> Later[Recall]:
+        """Deliver a delayed message before its time: DELIVERED when it is in its queue now.
+
+        CANCELLED or UNKNOWN change nothing.
+        """
+        ...
+
+    def resend(
+        self, group: str, queue_offsets: Sequence[int], *, topic: str | None = None, by: str = ""
+    ) -> Later[list[ResendResult]]:
+        """Send dead letters of a group again, each at most once ever; one result each, in order.
+
+        To the topic they come from, or to `topic`, which may be the group's own retry topic. Up to
+        1,000 offsets of `%DLQ%group`. Raises InvalidArgument.
+        """
+        ...
+
+    def transactions(
+        self,
+        *,
+        producer_group: str | None = None,
+        after: int = -1,
+        messages_max: int = 100,
+    ) -> Later[list[PendingTransaction]]:
+        """List undecided transactions behind a half offset, oldest first."""
+        ...
+
+    def transaction_status(self) -> TransactionStatus:
+        """Return the counters of transactions."""
+        ...
+
+    def end_transaction(
+        self, transaction_id: str, outcome: Outcome, *, by: str = ""
+    ) -> Later[Ended]:
+        """Commit or roll back; the same decision again is answered as a repeat.
+
+        `by` says who, for a person's decision. Raises UnknownTransaction, TransactionDecided when
+        it was decided otherwise, and what storing a message raises.
+        """
+        ...
+
+    def check_now(self, transaction_id: str) -> PendingTransaction | None:
+        """Have the producers asked at once; None for a transaction that is not pending."""
+        ...
+
+    def give_up_transactions(self, messages_max: int = 100) -> Later[int]:
+        """Give up what was checked often enough or is too old; return how many. Safe to repeat."""
+        ...
+
 
 class EngineAPI(EngineControl, Protocol):
     """What a door needs of an engine. Coroutines run on the engine's own event loop."""
@@ -120,9 +230,13 @@ class EngineAPI(EngineControl, Protocol):
     async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
         """Store batches in one atomic frame and return where they went, in order.
 
-        All batches are checked before any is written: an error stores nothing.
+        All batches are checked before any is written: an error stores nothing. Records with
+        RocketMQ's properties of a delay (DELAY, TIMER_DELIVER_MS, TIMER_DELAY_MS or
+        TIMER_DELAY_SEC) wait for their time; a batch has a delay in every record or in none.
+        Records with PRODUCER_ID and PRODUCER_SEQ are stored once, however often they are sent.
         Returns when `ack` is reached. Raises UnknownTopic, UnknownQueue, NotPermitted,
-        MalformedBatch, ChecksumMismatch, MessageTooLarge, BatchTooLarge, StoreFull, Stopping.
+        MalformedBatch, ChecksumMismatch, MessageTooLarge, BatchTooLarge, DelayTooLong,
+        SequenceTooOld, StoreFull, Stopping.
         """
         ...
 
@@ -149,11 +263,62 @@ class EngineAPI(EngineControl, Protocol):
         group: str,
         handles: Sequence[str],
         *,
-        delay_ms: int = 0,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
     ) -> list[SettleResult]:
-        """Give messages back, visible again after `delay_ms`. `epoch` is that of `ack`."""
+        """Give messages back, visible again after `delay_ms`. `epoch` is that of `ack`.
+
+        Without `delay_ms` the delay is that of `delay_level`, and without both what the group's
+        retry policy says; level -1 makes them dead letters at once, and so does a failure more
+        than the group allows.
+        """
+        ...
+
+    async def send_back(
+        self,
+        group: str,
+        messages: Sequence[FailedMessage],
+        *,
+        client_id: str = "",
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        reason: str = "",
+        generation: int | None = None,
+    ) -> list[ReturnResult]:
+        """Take over messages that a reader of queues failed at; one result each, in order.
+
+        Each goes to the group's retry topic by way of a delay, as its policy says or as asked, or
+        to its dead letters: for level -1, and after its last retry. The group is not given the
+        message at its old place again, so its reader may commit beyond it. Asked again for the
+        same message it answers ALREADY. Raises InvalidArgument, UnknownTopic, UnknownQueue,
+        NotPermitted, LockLost or StaleGeneration, with nothing changed.
+        """
+        ...
+
+    async def begin_transaction(
+        self,
+        batch: RecordBatch,
+        *,
+        producer_group: str,
+        check_immunity_ms: int | None = None,
+        ack: AckMode,
+    ) -> Begun:
+        """Store one message that nobody sees until its transaction is committed.
+
+        The first check comes `check_immunity_ms` after; None is the store's own. Raises what
+        `append` raises, and InvalidName.
+        """
+        ...
+
+    async def receive_checks(
+        self, producer_group: str, *, client_id: str, checks_max: int = 32, wait_ms: int = 0
+    ) -> list[Check]:
+        """Hand out half messages of a producer group that are due for a check; wait for the first.
+
+        One that is handed out is due again after the check interval, to any client of the group.
+        """
         ...
 
     async def extend(

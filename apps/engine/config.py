@@ -33,6 +33,18 @@ class EngineConfig:
     """How long a queue's lock is valid after its last renewal; RocketMQ's 60 s."""
     broker_name: str = "mqweb"
     """The broker of every queue, as strategies know it; a room goes in front: `room@name`."""
+    delay_levels_ms: tuple[int, ...] = limits.DELAY_LEVELS_MS
+    """How long each delay level waits, from level 1 on."""
+    delay_ms_max: int = 366 * 24 * 3_600_000
+    """The longest delay a message may ask for."""
+    transaction_immunity_ms: int = 6_000
+    """How old a half message must be for its first check; RocketMQ's `transactionTimeOut`."""
+    transaction_check_ms: int = 60_000
+    """How long after a check the next one is due."""
+    transaction_checks_max: int = 15
+    """A half message that was checked so often, and is still undecided, is given up."""
+    transaction_ms_max: int = 72 * 3_600_000
+    """An undecided half message that is older is given up; RocketMQ's retention."""
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
     store_host: str = "127.0.0.1"
@@ -48,3 +60,9 @@ class EngineConfig:
             raise ValueError("intervals must be at least 1 ms")
         if self.member_timeout_ms < 3 or self.queue_lock_ms < 1 or self.disconnect_grace_ms < 0:
             raise ValueError("members and locks need a time to live")
+        if not 1 <= len(self.delay_levels_ms) <= limits.DELAY_LEVELS_MAX:
+            raise ValueError(f"there are 1 to {limits.DELAY_LEVELS_MAX} delay levels")
+        if min(self.delay_levels_ms) < 1 or self.delay_ms_max < 1:
+            raise ValueError("a delay is at least 1 ms")
+        if self.transaction_check_ms < 1 or self.transaction_checks_max < 1:
+            raise ValueError("a transaction is checked at least once, after at least 1 ms")

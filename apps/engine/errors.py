@@ -17,6 +17,10 @@ EngineError
 │   ├── HandleExpired
 │   ├── LockLost
 │   ├── StaleGeneration
+│   ├── DelayTooLong
+│   ├── SequenceTooOld
+│   ├── UnknownTransaction
+│   ├── TransactionDecided
 │   └── Unsupported
 ├── Busy                    right now; the same request may succeed later
 │   ├── StoreFull
@@ -137,6 +141,30 @@ class StaleGeneration(Refused):
     """The queue is not assigned to the caller, or not any more."""
 
     code = "stale_generation"
+
+
+class DelayTooLong(Refused):
+    """A message asks for a longer delay than the store allows."""
+
+    code = "delay_too_long"
+
+
+class SequenceTooOld(Refused):
+    """A producer's sequence number lies below all that is remembered of it."""
+
+    code = "sequence_too_old"
+
+
+class UnknownTransaction(Refused):
+    """A transaction id is none of this store's, or was decided too long ago to remember."""
+
+    code = "unknown_transaction"
+
+
+class TransactionDecided(Refused):
+    """The transaction was decided otherwise before."""
+
+    code = "transaction_decided"
 
 
 class Unsupported(Refused):

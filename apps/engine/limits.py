@@ -59,10 +59,37 @@ LOCKS_MAX = 100_000
 # is forgotten.
 READERS_MAX = 100_000
 
+# RocketMQ's `messageDelayLevel`: 1s 5s 10s 30s 1m ... 10m 20m 30m 1h 2h.
+DELAY_LEVELS_MS = tuple(
+    1000 * seconds for seconds in (1, 5, 10, 30, *range(60, 601, 60), 1200, 1800, 3600, 7200)
+)
+# One queue each, looked at every second.
+DELAY_LEVELS_MAX = 128
+# What a failure is said to be because of; it travels in journal records and properties.
+REASON_CHARACTERS_MAX = 1000
+# What a message remembers of its failed attempts: 32 of them take a fifth of its properties.
+HISTORY_MAX = 32
+HISTORY_REASON_CHARACTERS_MAX = 200
+# Messages that one request may send back, resend or list.
+CARE_MESSAGES_MAX = 1_000
+
+# Producers whose numbers are remembered, each counted once for every topic it numbers messages of,
+# and runs of numbers of each: a request of 1,000 messages may spread them over queues in any way.
+SEQUENCES_MAX = 1_024
+SEQUENCE_RUNS_MAX = 1_024
+# Delayed messages whose due time and recall handle are remembered for when they are sent again; a
+# batch with more of them is answered without.
+SEQUENCE_RECEIPTS_MAX = 16_384
+SEQUENCE_RECEIPTS_OF_EVENT_MAX = 1_024
+# Undecided half messages: one entry each in memory and in the checkpoint.
+PENDING_TRANSACTIONS_MAX = 100_000
+
 WAIT_MS_MAX = 30_000
 INVISIBLE_MS_MIN = 10
 # RocketMQ's proxy allows up to 12 hours.
 INVISIBLE_MS_MAX = 12 * 3600 * 1000
 
 assert MEMBER_CHARACTERS_MAX < GROUP_CHARACTERS_MAX < BATCH_BYTES_MAX // 4
+assert BATCH_MESSAGES_MAX <= SEQUENCE_RUNS_MAX
+assert SEQUENCE_RECEIPTS_OF_EVENT_MAX <= SEQUENCE_RECEIPTS_MAX
 assert BODY_BYTES_MAX + PROPERTIES_BYTES_MAX + KIB < BATCH_BYTES_MAX

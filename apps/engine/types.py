@@ -1,14 +1,19 @@
 """Small frozen values that cross the engine's border. Knows no files, clock or door."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.engine.failuretypes import RetryPolicy
+
 PERM_WRITE = 2
 PERM_READ = 4
+
+# RocketMQ's own number of retries.
+RETRY_MAX = 16
 
 
 class AckMode(StrEnum):
@@ -74,6 +79,18 @@ class PullStatus(StrEnum):
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
 
 
+class Special(Flag):
+    """What a batch asks for, besides being stored."""
+
+    NOTHING = 0
+    DELAY = auto()
+    """Some record has a property of a delay."""
+    TRANSACTION = auto()
+    """Some record says that it is a half message."""
+    SEQUENCE = auto()
+    """Some record has a producer's sequence number."""
+
+
 class Settled(StrEnum):
     """What became of one receipt handle."""
 
@@ -111,6 +128,7 @@ class GroupSpec:
     `consume_from_ms` goes with TIMESTAMP, wall time. `retry_max` None is without limit where
     ordered, and 16 elsewhere. `access_lock_ms` None lets a new owner of a queue read at once;
     otherwise it waits until the old one has settled what it was delivered, up to this long.
+    `retry_delays_ms` is the list of the policy CUSTOM, and of no other.
     """
 
     name: str
@@ -124,6 +142,15 @@ class GroupSpec:
     consume_from_ms: int | None = None
     retry_max: int | None = None
     access_lock_ms: int | None = None
+    retry_policy: RetryPolicy = RetryPolicy.LEVELS
+    retry_delays_ms: tuple[int, ...] = ()
+
+    @property
+    def failures_max(self) -> int | None:
+        """Return how many retries a message gets before it is a dead letter; None has no limit."""
+        if self.retry_max is None and not self.ordered:
+            return RETRY_MAX
+        return self.retry_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +169,7 @@ class RecordBatch:
     `payload` is written to while it is stamped and must not be used again after a send.
     `sizes` is int32[n], the length of each record, in order. `tag_hashes` is None for bytes from
     outside, and the engine checks every record; a caller that built the records with this codec
-    gives int64[n], and they are taken as they are.
+    gives int64[n], and they are taken as they are; it also says what is `special` about them.
     """
 
     topic: str
@@ -150,11 +177,22 @@ class RecordBatch:
     payload: bytearray
     sizes: NDArray[np.int32]
     tag_hashes: NDArray[np.int64] | None = None
+    special: Special = Special.NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """Where a batch went: queue offsets from `queue_offset` on, records from `log_offset` on."""
+    """Where a batch went: queue offsets from `queue_offset` on, records from `log_offset` on.
+
+    A delayed batch is in no queue yet: its `queue_offset` is -1, `due_ms` says when each message
+    is due, and `handles` are the recall handles of those with a delay of their own.
+
+    `repeats` tells of the messages that were stored before, by their place in the batch, queue and
+    queue offset, which is -1 for one that was delayed; the others, `count` of them, are where it
+    says, `due_ms` and `handles` are theirs. Where all were stored before `count` is 0, queue and
+    `queue_offset` are the first's, and `due_ms` and `handles` are what was told then, of each, or
+    nothing where that is forgotten.
+    """
 
     topic: str
     queue: int
@@ -162,6 +200,14 @@ class Appended:
     count: int
     log_offset: int
     store_time_ms: int
+    due_ms: tuple[int, ...] = ()
+    handles: Sequence[str] = ()
+    repeats: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def is_delayed(self) -> bool:
+        """Say whether the batch waits for its time."""
+        return self.queue_offset < 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

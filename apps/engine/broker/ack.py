@@ -6,11 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.handles import Handle, Handles
 from apps.engine.broker.inflight import LeaseEntry
 from apps.engine.broker.journal import Event, Extend, Return, Runs, Settle, runs_of
 from apps.engine.broker.names import check_group_name
 from apps.engine.broker.recorder import Recorder
+from apps.engine.broker.retrypolicy import (
+    DEAD_LETTER_LEVEL,
+    check_delay,
+    clamped_level,
+    is_over,
+)
+from apps.engine.broker.retrypolicy import delay_ms as policy_delay_ms
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.errors import InvalidArgument
@@ -37,6 +45,18 @@ class _Share:
         return runs_of(np.unique(np.concatenate(self.offsets)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastFailure:
+    """Messages of a lease that are not given back but buried: `offsets` int64[n].
+
+    `handles` are the positions of the handles that name them, and what each names.
+    """
+
+    entry: LeaseEntry
+    offsets: NDArray[np.int64]
+    handles: tuple[tuple[int, NDArray[np.int64]], ...]
+
+
 class Ack:
     """The three things a receiver may do with what it was handed."""
 
@@ -46,6 +66,8 @@ class Ack:
         recorder: Recorder,
         handles: Handles,
         *,
+        catalog: Catalog,
+        levels_ms: Sequence[int],
         clock: Clock,
         epoch: int,
     ) -> None:
@@ -53,6 +75,8 @@ class Ack:
         self._state = state
         self._recorder = recorder
         self._handles = handles
+        self._catalog = catalog
+        self._levels_ms = levels_ms
         self._clock = clock
         self._epoch = epoch
         self.message_count = 0
@@ -61,18 +85,53 @@ class Ack:
         """Settle messages for good. A handle acknowledged twice is answered with OK twice."""
         return self._each(group, handles, self._settle, if_settled=_OK)
 
+    def last_failures(
+        self, group: str, handles: Sequence[str], *, delay_level: int | None
+    ) -> list[LastFailure]:
+        """Return what a `nack` of these handles would give back that gets no retry; change nothing.
+
+        That is all of it for level -1. Raises InvalidName.
+        """
+        check_group_name(group)
+        spec = self._catalog.group(group)
+        _, shares = self._claims(group, handles, if_settled=_EXPIRED)
+        return [
+            LastFailure(
+                entry=share.entry,
+                offsets=np.unique(np.concatenate(share.offsets)),
+                handles=tuple(zip(share.indexes, share.offsets, strict=True)),
+            )
+            for share in shares
+            if delay_level == DEAD_LETTER_LEVEL or is_over(spec, share.entry.failures)
+        ]
+
     def nack(
-        self, group: str, handles: Sequence[str], *, delay_ms: int, reason: str
+        self,
+        group: str,
+        handles: Sequence[str],
+        *,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
+        reason: str = "",
     ) -> list[SettleResult]:
-        """Give messages back, visible after `delay_ms`. Raises InvalidArgument."""
-        if not 0 <= delay_ms <= INVISIBLE_MS_MAX:
-            raise InvalidArgument(f"delay_ms must be 0 to {INVISIBLE_MS_MAX}, not {delay_ms}")
-        visible_ms = self._clock.wall_ms() + delay_ms
+        """Give messages back, visible after `delay_ms`, or as long as a level or the policy says.
+
+        Those that get no retry are given back too, and are never handed out again. Raises
+        InvalidArgument.
+        """
+        check_delay(delay_level, delay_ms, delay_ms_max=INVISIBLE_MS_MAX)
+        spec = self._catalog.group(group)
+        now_ms = self._clock.wall_ms()
 
         def event(entry: LeaseEntry, runs: Runs) -> Event:
+            wait_ms = delay_ms
+            if delay_level is not None and delay_level > 0:
+                wait_ms = self._levels_ms[clamped_level(delay_level, self._levels_ms) - 1]
+            elif wait_ms is None:
+                wait_ms = policy_delay_ms(spec, entry.failures - 1, self._levels_ms)
             return Return(
                 lease=entry.lease,
-                visible_ms=visible_ms,
+                visible_ms=now_ms + min(wait_ms, INVISIBLE_MS_MAX),
                 runs=runs,
                 reason=reason[:_REASON_CHARACTERS_MAX],
             )
@@ -112,13 +171,8 @@ class Ack:
     ) -> list[SettleResult]:
         """Record one event a lease, whatever number of handles name it."""
         check_group_name(group)
-        results = [_INVALID] * len(handles)
-        shares: dict[int, _Share] = {}
-        for index, text in enumerate(handles):
-            handle = self._handles.parse(group, text)
-            if handle is not None:
-                results[index] = self._claim(handle, index, shares, if_settled=if_settled)
-        for share in shares.values():
+        results, shares = self._claims(group, handles, if_settled=if_settled)
+        for share in shares:
             number = self._recorder.record(event(share.entry, share.runs()))
             if not has_new_handles:
                 continue
@@ -127,6 +181,18 @@ class Ack:
                 run = handles[index].rpartition(":")[2]
                 results[index] = SettleResult(outcome=Settled.OK, handle=f"{token}:{run}")
         return results
+
+    def _claims(
+        self, group: str, handles: Sequence[str], *, if_settled: SettleResult
+    ) -> tuple[list[SettleResult], list[_Share]]:
+        """Return what becomes of each handle, and what they name together of each lease."""
+        results = [_INVALID] * len(handles)
+        shares: dict[int, _Share] = {}
+        for index, text in enumerate(handles):
+            handle = self._handles.parse(group, text)
+            if handle is not None:
+                results[index] = self._claim(handle, index, shares, if_settled=if_settled)
+        return results, list(shares.values())
 
     def _claim(
         self, handle: Handle, index: int, shares: dict[int, _Share], *, if_settled: SettleResult

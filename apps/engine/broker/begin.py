@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.journal import Commit
 from apps.engine.broker.names import check_group_name
+from apps.engine.broker.owntopics import retry_topic
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.state import ConsumerState
 from apps.engine.broker.timesearch import StoreTimes
@@ -50,9 +51,9 @@ class Begin:
         """Return where the group goes on in each queue, in order, and record where it begins.
 
         A group in the catalog begins as was decided there, another one as asked, else at the
-        first message. Raises InvalidName, InvalidArgument, UnknownTopic, UnknownQueue or
-        NotPermitted; and, with nothing recorded, ColdRead when `wait` is false and the disk is
-        needed: call again when it is warm.
+        first message; in its own retry topic it always begins there. Raises InvalidName,
+        InvalidArgument, UnknownTopic, UnknownQueue or NotPermitted; and, with nothing recorded,
+        ColdRead when `wait` is false and the disk is needed: call again when it is warm.
         """
         check_group_name(group)
         if not 1 <= len(places) <= PLACES_MAX:
@@ -67,7 +68,8 @@ class Begin:
         begins = {
             place: self._first(
                 self._queues.queue(place.topic, place.queue),
-                consume_from,
+                # A retry that came before its first reader is as much the group's as any.
+                None if place.topic == retry_topic(group) else consume_from,
                 time_ms=consume_from_ms or 0,
                 wait=wait,
             )

@@ -4,6 +4,7 @@ Knows the snapshot and where its file is; not the database it comes from.
 """
 
 from apps.engine.broker import catalogfile
+from apps.engine.broker.owntopics import own_spec
 from apps.engine.errors import NotPermitted, StoreDamaged, UnknownQueue, UnknownTopic
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
@@ -35,8 +36,8 @@ class Catalog:
         return True
 
     def topic(self, name: str) -> TopicSpec:
-        """Return a topic; raise UnknownTopic."""
-        spec = self.snapshot.topics.get(name)
+        """Return a topic, also one of the engine's own that may be read; raise UnknownTopic."""
+        spec = self.snapshot.topics.get(name) or own_spec(name)
         if spec is None:
             raise UnknownTopic(f"there is no topic {name!r}")
         return spec

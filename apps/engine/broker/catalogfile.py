@@ -1,12 +1,14 @@
 """The catalog as it is kept on disk: a snapshot as plain values and back. Knows no disk.
 
 The content is docs/FORMAT.md 6. A file may have been written before topics had a count of queues
-to write to, and before there were groups: what is missing has its default.
+to write to, before there were groups, and before they had a policy of retries: what is missing has
+its default.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.limits import QUEUE_COUNT_MAX
 from apps.engine.types import (
     CatalogSnapshot,
@@ -74,6 +76,8 @@ def _dump_group(spec: GroupSpec) -> dict[str, object]:
         "consume_from_ms": spec.consume_from_ms,
         "retry_max": spec.retry_max,
         "access_lock_ms": spec.access_lock_ms,
+        "retry_policy": spec.retry_policy,
+        "retry_delays_ms": list(spec.retry_delays_ms),
     }
 
 
@@ -97,6 +101,8 @@ def _group(row: Any) -> GroupSpec:
         consume_from_ms=_number_or_none(row["consume_from_ms"]),
         retry_max=_number_or_none(row["retry_max"]),
         access_lock_ms=_number_or_none(row["access_lock_ms"]),
+        retry_policy=RetryPolicy(_text(row.get("retry_policy", RetryPolicy.LEVELS))),
+        retry_delays_ms=tuple(_number(delay) for delay in _list(row.get("retry_delays_ms", []))),
     )
 
 

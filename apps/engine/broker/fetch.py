@@ -1,6 +1,9 @@
 """Answer a pull: which messages of a queue, and where to read on. Knows no groups."""
 
-from apps.engine.broker.selection import Selection, choose, empty_block, load
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.broker.selection import Selection, choose, empty_block, load, without
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.errors import InvalidArgument
 from apps.engine.filters.subscription import compile_filter
@@ -19,8 +22,18 @@ def check_amounts(messages_max: int, bytes_max: int, wait_ms: int) -> None:
         raise InvalidArgument(f"wait_ms must be 0 to {WAIT_MS_MAX}, not {wait_ms}")
 
 
-def fetch(log: CommitLog, queue: ConsumeQueue, request: PullRequest, *, wait: bool) -> PullResult:
-    """Answer a pull from what is there now, without waiting for messages."""
+def fetch(
+    log: CommitLog,
+    queue: ConsumeQueue,
+    request: PullRequest,
+    *,
+    sent_back: NDArray[np.int64],
+    wait: bool,
+) -> PullResult:
+    """Answer a pull from what is there now, without waiting for messages.
+
+    Offsets that were `sent_back`, int64[n], are passed over as if a filter did not take them.
+    """
     start = request.queue_offset
     chosen: Selection | None = None
     if not queue.min_offset <= start <= queue.visible:
@@ -39,6 +52,7 @@ def fetch(log: CommitLog, queue: ConsumeQueue, request: PullRequest, *, wait: bo
             bytes_max=request.bytes_max,
             wait=wait,
         )
+        chosen = without(chosen, sent_back)
         next_offset = chosen.next_offset
         status = PullStatus.FOUND if len(chosen.sizes) else PullStatus.NO_MATCHED_MSG
     return PullResult(

@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 from apps.engine.broker.journal import Runs, offsets_of
 from apps.engine.broker.progress import QueueProgress
+from apps.engine.failuretypes import Attempt
+from apps.engine.limits import HISTORY_MAX, HISTORY_REASON_CHARACTERS_MAX
 
+# Why an attempt failed that nobody gave back.
+TIMED_OUT = "not acknowledged in time"
 # What was settled is remembered so that an acknowledgement sent twice is answered "ok" twice.
 _REMEMBERED = 65_536
 
@@ -37,6 +41,32 @@ class LeaseEntry:
     until_wall_ms: int
     is_out: bool
     is_ready: bool = False
+    failures_before: int = 0
+    """How often each of the messages had failed before it came to this queue."""
+    client_id: str = ""
+    history: tuple[Attempt, ...] = ()
+    """The failed attempts in this queue that are remembered, oldest first."""
+
+    @property
+    def failures(self) -> int:
+        """Return how often the messages have failed, when this attempt has failed too."""
+        return self.failures_before + self.attempt
+
+    def given_back(self, at_ms: int, reason: str) -> tuple[Attempt, ...]:
+        """Return the history once this attempt has failed for a reason."""
+        attempt = Attempt(
+            number=self.failures,
+            at_ms=at_ms,
+            reason=reason[:HISTORY_REASON_CHARACTERS_MAX],
+            client_id=self.client_id,
+        )
+        return (*self.history, attempt)[-HISTORY_MAX:]
+
+    def past(self) -> tuple[Attempt, ...]:
+        """Return the history of a lease that is over, by being given back or by its time."""
+        if self.history and self.history[-1].number == self.failures:
+            return self.history
+        return self.given_back(self.until_wall_ms, TIMED_OUT)
 
 
 class Leases:

@@ -6,23 +6,30 @@ at the same state.
 """
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from apps.engine.broker.careevents import CARE_EVENTS, CareEvent
+from apps.engine.broker.eventbytes import (
+    I64,
+    U8,
+    U32,
+    Reader,
+    Runs,
+    offsets_of,
+    runs_bytes,
+    runs_of,
+    text_bytes,
+)
 from apps.engine.errors import StoreDamaged
 from apps.engine.grouptypes import LockChange
 
-# Ascending, disjoint runs of queue offsets, ends included: int64[n, 2].
-Runs = NDArray[np.int64]
+__all__ = [
+    "FRESH", "Assigned", "Commit", "Deliver", "Event", "Extend", "LockGranted", "LockReleased",
+    "Return", "Runs", "Settle", "Trim", "decode_event", "encode_event", "offsets_of", "runs_of",
+]  # fmt: skip
 
 # The source of messages that were never handed out before.
 FRESH = -1
-_U8 = struct.Struct(">B")
-_U16 = struct.Struct(">H")
-_U32 = struct.Struct(">I")
-_I64 = struct.Struct(">q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,7 +37,8 @@ class Deliver:
     """Messages handed out. `source` is the lease they come from, -1 for the first time.
 
     `epoch` is the store's at that moment: a power cut may take the record back, and its number
-    then goes to another one, but never with the same epoch.
+    then goes to another one, but never with the same epoch. `failures_before` is how often each
+    had failed before it came to this queue.
     """
 
     group: str
@@ -42,6 +50,8 @@ class Deliver:
     epoch: int
     until_ms: int
     runs: Runs
+    failures_before: int = 0
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,182 +136,161 @@ class LockReleased:
     reason: str = ""
 
 
-Event = Deliver | Settle | Return | Extend | Commit | Trim | Assigned | LockGranted | LockReleased
+Event = (
+    Deliver
+    | Settle
+    | Return
+    | Extend
+    | Commit
+    | Trim
+    | Assigned
+    | LockGranted
+    | LockReleased
+    | CareEvent
+)
 
 # How a lock was given up, by the number that is written for it.
 _RELEASES = (LockChange.RELEASED, LockChange.FORCED)
 
 
-@dataclass(slots=True)
-class _Reader:
-    data: bytes
-    at: int = field(default=0)
-
-    def number(self, form: struct.Struct) -> int:
-        (value,) = form.unpack_from(self.data, self.at)
-        self.at += form.size
-        return int(value)
-
-    def text(self, length_form: struct.Struct = _U16) -> str:
-        length = self.number(length_form)
-        self.at += length
-        if self.at > len(self.data):
-            raise ValueError("the text is cut off")
-        return self.data[self.at - length : self.at].decode()
-
-    def runs(self) -> Runs:
-        count = self.number(_U32)
-        found = np.frombuffer(self.data, dtype=">i8", count=2 * count, offset=self.at)
-        self.at += found.nbytes
-        return found.astype(np.int64).reshape(count, 2)
-
-
-def _text(value: str, length_form: struct.Struct = _U16) -> bytes:
-    data = value.encode()
-    return length_form.pack(len(data)) + data
-
-
 def _place(event: Commit | LockGranted | LockReleased) -> bytes:
-    return _text(event.group) + _text(event.topic) + _U32.pack(event.queue)
-
-
-def _runs(runs: Runs) -> bytes:
-    return _U32.pack(len(runs)) + runs.astype(">i8").tobytes()
+    return text_bytes(event.group) + text_bytes(event.topic) + U32.pack(event.queue)
 
 
 def encode_event(event: Event) -> bytes:
     """Return the body of the event's record."""
     match event:
         case Deliver():
+            to_whom = b""
+            if event.failures_before or event.client_id:
+                to_whom = U32.pack(event.failures_before) + text_bytes(event.client_id)
             return b"".join(
                 (
-                    b"\x01",
-                    _text(event.group),
-                    _text(event.topic),
+                    b"\x12" if to_whom else b"\x01",
+                    text_bytes(event.group),
+                    text_bytes(event.topic),
                     struct.pack(">IqqIIq", event.queue, event.cursor_after, event.source,
                                 event.attempt, event.epoch, event.until_ms),
-                    _runs(event.runs),
+                    runs_bytes(event.runs),
+                    to_whom,
                 )
             )  # fmt: skip
         case Settle():
-            return b"\x02" + _I64.pack(event.lease) + _runs(event.runs)
+            return b"\x02" + I64.pack(event.lease) + runs_bytes(event.runs)
         case Return():
             head = struct.pack(">Bqq", 3, event.lease, event.visible_ms)
-            return head + _runs(event.runs) + _text(event.reason)
+            return head + runs_bytes(event.runs) + text_bytes(event.reason)
         case Extend():
             head = struct.pack(">BqIq", 4, event.lease, event.epoch, event.until_ms)
-            return head + _runs(event.runs)
+            return head + runs_bytes(event.runs)
         case Commit():
-            return b"\x05" + _place(event) + _I64.pack(event.queue_offset)
+            return b"\x05" + _place(event) + I64.pack(event.queue_offset)
         case Trim():
-            return b"\x06" + _text(event.topic) + struct.pack(">Iq", event.queue, event.min_offset)
+            return (
+                b"\x06"
+                + text_bytes(event.topic)
+                + struct.pack(">Iq", event.queue, event.min_offset)
+            )
         case Assigned():
-            head = _text(event.group) + _I64.pack(event.generation)
-            why = _text(event.reason) + _text(event.strategy)
-            return b"\x07" + head + why + _text(event.content, _U32)
+            head = text_bytes(event.group) + I64.pack(event.generation)
+            why = text_bytes(event.reason) + text_bytes(event.strategy)
+            return b"\x07" + head + why + text_bytes(event.content, U32)
         case LockGranted():
-            holder = _text(event.owner) + _I64.pack(event.epoch)
-            return b"\x08" + _place(event) + holder + _text(event.reason)
+            holder = text_bytes(event.owner) + I64.pack(event.epoch)
+            return b"\x08" + _place(event) + holder + text_bytes(event.reason)
         case LockReleased():
             what = struct.pack(">qB", event.epoch, _RELEASES.index(event.change))
-            return b"\x09" + _place(event) + what + _text(event.reason)
+            return b"\x09" + _place(event) + what + text_bytes(event.reason)
+        case _:
+            return bytes((event.KIND,)) + event.body()
 
 
 def decode_event(data: bytes) -> Event:
     """Return the event of a record's body; raise StoreDamaged for anything else."""
     try:
-        reader = _Reader(data[1:])
+        reader = Reader(data[1:])
         event = _decode(reader, data[0])
         if reader.at != len(reader.data):
             raise ValueError("bytes are left over")
         return event
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, KeyError, ValueError) as error:
         raise StoreDamaged("a consumer state record cannot be read") from error
 
 
-def _decode(read: _Reader, kind: int) -> Event:
+def _delivered(read: Reader) -> Deliver:
+    return Deliver(
+        group=read.text(),
+        topic=read.text(),
+        queue=read.number(U32),
+        cursor_after=read.number(I64),
+        source=read.number(I64),
+        attempt=read.number(U32),
+        epoch=read.number(U32),
+        until_ms=read.number(I64),
+        runs=read.runs(),
+    )
+
+
+def _decode(read: Reader, kind: int) -> Event:
     match kind:
         case 1:
-            return Deliver(
-                group=read.text(),
-                topic=read.text(),
-                queue=read.number(_U32),
-                cursor_after=read.number(_I64),
-                source=read.number(_I64),
-                attempt=read.number(_U32),
-                epoch=read.number(_U32),
-                until_ms=read.number(_I64),
-                runs=read.runs(),
+            return _delivered(read)
+        case 18:
+            event = replace(
+                _delivered(read), failures_before=read.number(U32), client_id=read.text()
             )
+            if not event.failures_before and not event.client_id:
+                raise ValueError("this is written as kind 1")
+            return event
         case 2:
-            return Settle(lease=read.number(_I64), runs=read.runs())
+            return Settle(lease=read.number(I64), runs=read.runs())
         case 3:
             return Return(
-                lease=read.number(_I64),
-                visible_ms=read.number(_I64),
+                lease=read.number(I64),
+                visible_ms=read.number(I64),
                 runs=read.runs(),
                 reason=read.text(),
             )
         case 4:
             return Extend(
-                lease=read.number(_I64),
-                epoch=read.number(_U32),
-                until_ms=read.number(_I64),
+                lease=read.number(I64),
+                epoch=read.number(U32),
+                until_ms=read.number(I64),
                 runs=read.runs(),
             )
         case 5:
             return Commit(
                 group=read.text(),
                 topic=read.text(),
-                queue=read.number(_U32),
-                queue_offset=read.number(_I64),
+                queue=read.number(U32),
+                queue_offset=read.number(I64),
             )
         case 6:
-            return Trim(topic=read.text(), queue=read.number(_U32), min_offset=read.number(_I64))
+            return Trim(topic=read.text(), queue=read.number(U32), min_offset=read.number(I64))
         case 7:
             return Assigned(
                 group=read.text(),
-                generation=read.number(_I64),
+                generation=read.number(I64),
                 reason=read.text(),
                 strategy=read.text(),
-                content=read.text(_U32),
+                content=read.text(U32),
             )
         case 8:
             return LockGranted(
                 group=read.text(),
                 topic=read.text(),
-                queue=read.number(_U32),
+                queue=read.number(U32),
                 owner=read.text(),
-                epoch=read.number(_I64),
+                epoch=read.number(I64),
                 reason=read.text(),
             )
         case 9:
             return LockReleased(
                 group=read.text(),
                 topic=read.text(),
-                queue=read.number(_U32),
-                epoch=read.number(_I64),
-                change=_RELEASES[read.number(_U8)],
+                queue=read.number(U32),
+                epoch=read.number(I64),
+                change=_RELEASES[read.number(U8)],
                 reason=read.text(),
             )
-    raise ValueError(f"kind {kind}")
-
-
-def runs_of(offsets: NDArray[np.int64]) -> Runs:
-    """Return ascending offsets as runs."""
-    if len(offsets) == 0:
-        return np.empty((0, 2), dtype=np.int64)
-    breaks = np.flatnonzero(np.diff(offsets) != 1)
-    first = offsets[np.concatenate(([0], breaks + 1))]
-    last = offsets[np.concatenate((breaks, [len(offsets) - 1]))]
-    return np.stack([first, last], axis=1)
-
-
-def offsets_of(runs: Runs) -> NDArray[np.int64]:
-    """Return runs as ascending offsets."""
-    if len(runs) == 1:
-        return np.arange(runs[0, 0], runs[0, 1] + 1)
-    lengths = runs[:, 1] - runs[:, 0] + 1
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(runs[:, 0] - (ends - lengths), lengths) + np.arange(total)
+    return CARE_EVENTS[kind].read(read)

@@ -1,32 +1,43 @@
 """Hand messages out for a while: which, and until when. Knows groups' state, queues and the log.
 
-What was given back or timed out goes first; then messages nobody of the group has seen.
+What was given back or timed out goes first; then messages nobody of the group has seen. A group's
+retry topic is read with whatever it asks for; its messages have passed the filter before.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
+import numpy as np
+
+from apps.engine.broker.burying import Burying
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fetch import check_amounts
 from apps.engine.broker.handles import Handles
 from apps.engine.broker.inflight import LeaseEntry
 from apps.engine.broker.journal import FRESH, Deliver, runs_of
 from apps.engine.broker.names import check_client_id, check_group_name
+from apps.engine.broker.owntopics import retry_topic
 from apps.engine.broker.progress import QueueProgress
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
-from apps.engine.broker.selection import Looks, Selection, choose, load, pick
+from apps.engine.broker.selection import Looks, Selection, choose, load, pick, without
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
+from apps.engine.codec.batch import starts_of
+from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import InvalidArgument
 from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
 from apps.engine.log.commitlog import CommitLog
-from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
+from apps.engine.types import FilterType, Lease, MessageBlock, ReceiveRequest, ReceiveResult
 
 _Item = TypeVar("_Item")
+_EVERYTHING = compile_filter("*", FilterType.TAG)
+# Where a record keeps how often it has failed.
+_RECONSUME_TIMES_AT = 72
 
 
 class Pop:
@@ -42,6 +53,7 @@ class Pop:
         recorder: Recorder,
         handles: Handles,
         locks: QueueLocks,
+        burying: Burying,
         clock: Clock,
     ) -> None:
         """Bind to a store."""
@@ -52,6 +64,7 @@ class Pop:
         self._recorder = recorder
         self._handles = handles
         self._locks = locks
+        self._burying = burying
         self._clock = clock
         self._turn = 0
         self.message_count = 0
@@ -85,6 +98,7 @@ class Pop:
         """
         wanted = compile_filter(request.filter, request.filter_type)
         looks = Looks(wanted)
+        retries = retry_topic(request.group)
         leases: list[Lease] = []
         blocked = []
         messages_left, bytes_left = request.messages_max, request.bytes_max
@@ -105,7 +119,7 @@ class Pop:
                     progress,
                     queue,
                     request,
-                    wanted=wanted,
+                    wanted=_EVERYTHING if queue.topic == retries else wanted,
                     looks=looks,
                     messages_max=messages_left,
                     bytes_max=bytes_left,
@@ -125,17 +139,27 @@ class Pop:
         self.message_count += sum(len(lease.block) for lease in leases)
         return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked), has_more=looks.is_over)
 
+    def places(self, request: ReceiveRequest) -> list[tuple[str, int]]:
+        """Return the queues a receive looks at, also what is not there yet of its retries."""
+        topics = [topic for topic in request.topics if topic != retry_topic(request.group)]
+        found = [(topic, number) for topic in topics for number in self._numbers(topic)]
+        return [*found, (retry_topic(request.group), 0)]
+
     def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
         # Each receive begins one queue further on, so that none starves behind a busy one.
         self._turn += 1
+        topics: Sequence[str] = request.topics
+        retries = retry_topic(request.group)
+        if retries not in topics and self._queues.find(retries, 0) is not None:
+            topics = (*topics, retries)
         if request.high_queue_first:
             # Waiting behind a higher queue is what was asked for, behind another topic is not.
-            topics = _turned(request.topics, self._turn)
+            topics = _turned(topics, self._turn)
             names = [
                 (topic, number) for topic in topics for number in reversed(self._numbers(topic))
             ]
         else:
-            in_order = [(topic, n) for topic in request.topics for n in self._numbers(topic)]
+            in_order = [(topic, n) for topic in topics for n in self._numbers(topic)]
             names = _turned(in_order, self._turn)
         for topic, number in names:
             yield self._queues.queue(topic, number)
@@ -175,6 +199,8 @@ class Pop:
                 wait=wait,
             )
             looks.take(chosen.next_offset - progress.cursor)
+            sent_back = self._state.failures.sent_back(request.group, queue.topic, queue.queue)
+            chosen = without(chosen, sent_back)
             lease = self._hand_out(progress, queue, request, chosen, source=None, wait=wait)
             if lease is not None:
                 return lease
@@ -188,7 +214,9 @@ class Pop:
         ready = [
             entry
             for lease in progress.leases
-            if (entry := self._state.leases.get(lease)) is not None and entry.is_ready
+            if (entry := self._state.leases.get(lease)) is not None
+            and entry.is_ready
+            and not self._burying.takes(entry)
         ]
         return min(ready, key=lambda entry: int(entry.offsets[0])) if ready else None
 
@@ -203,6 +231,11 @@ class Pop:
         wait: bool,
     ) -> Lease | None:
         block = load(self._log, queue, chosen, wait=wait)
+        failures_before = 0
+        if source is not None:
+            failures_before = source.failures_before
+        elif len(chosen.sizes) and queue.topic == retry_topic(request.group):
+            failures_before, chosen, block = _of_one_count(chosen, block)
         attempt = 1 if source is None else source.attempt + 1
         until_ms = self._clock.wall_ms() + request.invisible_ms
         number = self._recorder.record(
@@ -216,6 +249,8 @@ class Pop:
                 epoch=self._log.epoch,
                 until_ms=until_ms,
                 runs=runs_of(chosen.offsets),
+                failures_before=failures_before,
+                client_id=request.client_id,
             )
         )
         if not len(chosen.sizes):
@@ -226,6 +261,27 @@ class Pop:
             invisible_until_ms=until_ms,
             block=block,
         )
+
+
+def _of_one_count(chosen: Selection, block: MessageBlock) -> tuple[int, Selection, MessageBlock]:
+    """Return how often the first messages have failed, and those that have as often as the first.
+
+    A lease has one count, so that nothing has to be read again to know which attempt is the last.
+    """
+    counts = window(block.payload, ">i4")[starts_of(block.sizes) + _RECONSUME_TIMES_AT]
+    is_other = counts != counts[0]
+    if not is_other.any():
+        return int(counts[0]), chosen, block
+    count = int(np.argmax(is_other))
+    first = Selection(
+        offsets=chosen.offsets[:count],
+        log_offsets=chosen.log_offsets[:count],
+        sizes=chosen.sizes[:count],
+        next_offset=int(chosen.offsets[count]),
+    )
+    size_bytes = int(block.sizes[:count].sum(dtype=np.int64))
+    cut = replace(block, payload=block.payload[:size_bytes], sizes=block.sizes[:count])
+    return int(counts[0]), first, cut
 
 
 def _turned(items: Sequence[_Item], turn: int) -> list[_Item]:

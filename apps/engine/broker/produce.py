@@ -3,7 +3,7 @@
 Knows topics, queues and the log; not who waits for the result, nor for the disk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,29 +11,44 @@ from numpy.typing import NDArray
 from apps.engine.broker.catalog import Catalog
 from apps.engine.codec.batch import queue_entries, starts_of
 from apps.engine.codec.check import check_batch
+from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import BatchTooLarge, MalformedBatch
 from apps.engine.limits import BINARY_BATCH_RECORDS_MAX
 from apps.engine.log.commitlog import CommitLog, RecordRun
-from apps.engine.types import Appended, RecordBatch
-
-_NO_TAGS = np.zeros(1, dtype=np.int64)
+from apps.engine.types import Appended, RecordBatch, Special
 
 
 class CheckedBatch:
     """A batch that may be written: its records are proved and its tags known.
 
-    `appended` is set when it was.
+    `appended` is set when it was, and `on_stored` is called with it then, in order of the batches
+    of a frame. `tag_hashes` int64[n] go into the consume queue: the due times of a delay level.
+    `is_whole` says that it came as bytes, so that a repeat of it has the same messages or none.
     """
 
-    __slots__ = ("appended", "payload", "queue", "sizes", "tag_hashes", "topic")
+    __slots__ = (
+        "appended", "is_whole", "on_stored", "payload", "queue", "sizes", "special", "tag_hashes",
+        "topic",
+    )  # fmt: skip
 
     appended: Appended
 
-    def __init__(self, batch: RecordBatch, tag_hashes: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        batch: RecordBatch,
+        tag_hashes: NDArray[np.int64],
+        special: Special = Special.NOTHING,
+        *,
+        on_stored: Callable[[Appended], None] | None = None,
+        is_whole: bool = False,
+    ) -> None:
         """Keep what the write needs."""
+        self.special = special
+        self.is_whole = is_whole
+        self.on_stored = on_stored
         self.topic = batch.topic
         self.queue = batch.queue
         self.payload = batch.payload
@@ -82,6 +97,8 @@ class _Share:
             )
             queue_offset += count
             log_offset += len(batch.payload)
+            if batch.on_stored is not None:
+                batch.on_stored(batch.appended)
 
 
 class Appender:
@@ -118,9 +135,9 @@ class Appender:
 
     def _check(self, batch: RecordBatch) -> CheckedBatch:
         self._catalog.writable(batch.topic, batch.queue)
-        hashes = batch.tag_hashes
+        hashes, special = batch.tag_hashes, batch.special
         if hashes is None:
-            hashes = check_batch(
+            hashes, special = check_batch(
                 batch.payload,
                 batch.sizes,
                 topic=batch.topic,
@@ -128,7 +145,7 @@ class Appender:
                 body_bytes_max=self._config.body_bytes_max,
                 properties_bytes_max=self._config.properties_bytes_max,
             )
-        return CheckedBatch(batch, hashes)
+        return CheckedBatch(batch, hashes, special, is_whole=batch.tag_hashes is None)
 
     def write(
         self, batches: Sequence[CheckedBatch], *, is_internal: bool = False
@@ -143,7 +160,8 @@ class Appender:
         for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
             share.index(log_offset, frame.end, self._queues)
             share.tell(log_offset, frame.store_time_ms)
-            if not is_internal:
+            # What the engine notes about a client's messages is none of them.
+            if not is_internal and share.queue.topic != JOURNAL_TOPIC:
                 self.byte_count += len(share.run.payload)
                 self.message_count += len(share.run.sizes)
         return [batch.appended for batch in batches], frame.end
@@ -159,12 +177,8 @@ class Appender:
         return [_Share(self._queues.queue(*key), group) for key, group in grouped.items()]
 
 
-def internal_batch(topic: str, record: bytes) -> CheckedBatch:
-    """Return a batch of one record of the engine's own, without a tag."""
-    batch = RecordBatch(
-        topic=topic,
-        queue=0,
-        payload=bytearray(record),
-        sizes=np.array([len(record)], dtype=np.int32),
-    )
-    return CheckedBatch(batch, _NO_TAGS)
+def internal_batch(topic: str, *records: bytes, queue: int = 0) -> CheckedBatch:
+    """Return a batch of records of the engine's own, without tags."""
+    sizes = np.array([len(record) for record in records], dtype=np.int32)
+    batch = RecordBatch(topic=topic, queue=queue, payload=bytearray().join(records), sizes=sizes)
+    return CheckedBatch(batch, np.zeros(len(records), dtype=np.int64))

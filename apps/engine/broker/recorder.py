@@ -1,14 +1,15 @@
 """Write down a change of consumer state, then carry it out. Knows the journal and the state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from apps.engine.broker.journal import Event, encode_event
-from apps.engine.broker.produce import Appender, internal_batch
+from apps.engine.broker.produce import Appender, CheckedBatch, internal_batch
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.codec.record import encode_record
 from apps.engine.failpoints import Failpoints
+from apps.engine.types import Appended
 
 _TOPIC = JOURNAL_TOPIC.encode()
 
@@ -25,11 +26,16 @@ class Recorder:
         self._clock = clock
         self._failpoints = failpoints
         self._listeners: list[Callable[[Event], None]] = []
+        self._stored_listeners: list[Callable[[Sequence[Appended]], None]] = []
         self.log_end = 0
 
     def on_event(self, listener: Callable[[Event], None]) -> None:
         """Call back after every event; the callee must not record any itself."""
         self._listeners.append(listener)
+
+    def on_stored(self, listener: Callable[[Sequence[Appended]], None]) -> None:
+        """Call back with where messages went that were written together with events."""
+        self._stored_listeners.append(listener)
 
     def record(self, event: Event) -> int:
         """Append the event to the log, apply it and return its number in the journal.
@@ -37,13 +43,41 @@ class Recorder:
         The event is durable when the log is synced past `log_end`. Raises StoreFull or
         WriteFailed, and then nothing has changed.
         """
+        (number,), _ = self.commit([event])
+        return number
+
+    def commit(
+        self,
+        events: Sequence[Event],
+        batches: Sequence[CheckedBatch] = (),
+        *,
+        is_internal: bool = True,
+    ) -> tuple[list[int], list[Appended]]:
+        """Append messages and the events about them in one frame, then apply the events.
+
+        Returns the events' numbers in the journal, and where the batches went. A crash leaves all
+        of it or nothing. `is_internal` is that of the appender: such a frame may use the room kept
+        free for acknowledgements. Raises StoreFull or WriteFailed, and then nothing has changed.
+        """
         at_ms = self._clock.wall_ms()
-        record = encode_record(topic=_TOPIC, queue=0, body=encode_event(event), born_time_ms=at_ms)
+        journal = internal_batch(
+            JOURNAL_TOPIC,
+            *(
+                encode_record(topic=_TOPIC, queue=0, body=encode_event(event), born_time_ms=at_ms)
+                for event in events
+            ),
+        )
         self._failpoints.hit("journal.before_append")
-        batch = internal_batch(JOURNAL_TOPIC, record)
-        (appended,), self.log_end = self._appender.write([batch], is_internal=True)
+        (*stored, appended), self.log_end = self._appender.write(
+            [*batches, journal], is_internal=is_internal
+        )
         self._failpoints.hit("journal.after_append")
-        self._state.apply(event, number=appended.queue_offset, at_ms=at_ms)
-        for listener in self._listeners:
-            listener(event)
-        return appended.queue_offset
+        numbers = list(range(appended.queue_offset, appended.queue_offset + appended.count))
+        for number, event in zip(numbers, events, strict=True):
+            self._state.apply(event, number=number, at_ms=at_ms)
+        for event in events:
+            for listener in self._listeners:
+                listener(event)
+        for stored_listener in self._stored_listeners if batches else ():
+            stored_listener(stored)
+        return numbers, stored

@@ -167,6 +167,19 @@ def _cut(found: Selection, messages_max: int, bytes_max: int) -> Selection:
     )
 
 
+def without(found: Selection, offsets: NDArray[np.int64]) -> Selection:
+    """Leave out messages by queue offset; where to go on stays as it was."""
+    if not len(offsets):
+        return found
+    kept = ~np.isin(found.offsets, offsets, assume_unique=True)
+    return Selection(
+        offsets=found.offsets[kept],
+        log_offsets=found.log_offsets[kept],
+        sizes=found.sizes[kept],
+        next_offset=found.next_offset,
+    )
+
+
 def pick(
     queue: ConsumeQueue, offsets: NDArray[np.int64], *, bytes_max: int, wait: bool
 ) -> Selection:

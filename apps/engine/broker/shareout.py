@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from apps.engine.broker.assigned import Queues, owners_of
 from apps.engine.broker.members import Member
+from apps.engine.broker.owntopics import is_own, own_spec
 from apps.engine.broker.strategies.allocation import allocate
 from apps.engine.broker.strategies.queues import BrokerQueue
 from apps.engine.types import PERM_READ, CatalogSnapshot, GroupSpec, MessageModel, Strategy
@@ -46,9 +47,9 @@ def terms_of(spec: GroupSpec, topics: Iterable[str], snapshot: CatalogSnapshot) 
             inner=spec.inner,
         ),
         queue_counts={
-            topic: known[topic].queue_count
+            topic: found.queue_count
             for topic in topics
-            if topic in known and known[topic].perm & PERM_READ
+            if (found := known.get(topic) or own_spec(topic)) and found.perm & PERM_READ
         },
     )
 
@@ -71,7 +72,9 @@ def share_out(members: Sequence[Member], terms: Terms, *, broker_name: str) -> O
     for topic, sharing in sites.items():
         count = terms.queue_counts[topic]
         queues = [BrokerQueue(topic, broker_name, number) for number in range(count)]
-        for client_id, numbers in _shares(queues, strategy, sharing, terms.settings).items():
+        # What nobody could have set a retry topic up for must not leave it without a reader.
+        how = Strategy.AVG if is_own(topic) else strategy
+        for client_id, numbers in _shares(queues, how, sharing, terms.settings).items():
             found[client_id][topic] = numbers
     shared = {topic: terms.queue_counts[topic] for topic in sorted(sites)}
     return Outcome(

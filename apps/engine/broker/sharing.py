@@ -6,6 +6,7 @@ none. What follows in the same turn shares a frame at its end.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from apps.engine.broker.produce import CheckedBatch
 from apps.engine.errors import EngineError
@@ -16,6 +17,7 @@ _SHARED_BYTES = 1024 * 1024
 # A send of this size is written by itself.
 _OWN_BYTES = 64 * 1024
 
+_Answer = TypeVar("_Answer")
 Written = tuple[list[Appended], int]
 """Where each batch went, and where their frame ends."""
 
@@ -48,6 +50,11 @@ class SharedFrames:
         # Nobody is overtaken.
         self.drain()
         return self._write(batches)
+
+    def alone(self, write: Callable[[], _Answer]) -> _Answer:
+        """Carry out a write of its own frame, behind all that waits: nobody is overtaken."""
+        self.drain()
+        return write()
 
     def drain(self) -> None:
         """Write what waits for the end of the turn."""

@@ -10,6 +10,17 @@ from typing import Any
 import numpy as np
 
 from apps.engine.broker.assigned import AssignmentTable
+from apps.engine.broker.careevents import (
+    ClockJumped,
+    HalfChecked,
+    HalfEnded,
+    HalfStored,
+    Resent,
+    SentBack,
+    Sequenced,
+    TimerDone,
+)
+from apps.engine.broker.failurestate import FailureState
 from apps.engine.broker.history import History
 from apps.engine.broker.inflight import LeaseEntry, Leases
 from apps.engine.broker.journal import (
@@ -29,7 +40,11 @@ from apps.engine.broker.journal import (
 )
 from apps.engine.broker.locktable import LockTable
 from apps.engine.broker.progress import QueueProgress
+from apps.engine.broker.repeatstate import RepeatState
+from apps.engine.broker.timerstate import TimerState
+from apps.engine.broker.transactionstate import TransactionState
 from apps.engine.clock import Clock
+from apps.engine.failuretypes import Attempt
 from apps.engine.limits import INVISIBLE_MS_MAX
 
 Key = tuple[str, str, int]
@@ -50,6 +65,10 @@ class ConsumerState:
         self.locks = LockTable()
         self.assignments = AssignmentTable()
         self.history = History()
+        self.failures = FailureState()
+        self.timers = TimerState()
+        self.transactions = TransactionState(clock)
+        self.repeats = RepeatState()
 
     def apply(self, event: Event, *, number: int, at_ms: int) -> None:
         """Carry out an event whose record has queue offset `number` in the journal.
@@ -70,6 +89,7 @@ class ConsumerState:
                 progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
                 self._drop_leases(progress)
                 progress.jump(event.queue_offset)
+                self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
             case Trim():
                 self._trim(event)
             case Assigned():
@@ -81,6 +101,16 @@ class ConsumerState:
                 line = self.locks.release(event, number=number, at_ms=at_ms)
                 if line is not None:
                     self.history.add_transition(line)
+            case SentBack():
+                self._send_back(event)
+            case Resent():
+                self.failures.resend(event)
+            case TimerDone() | ClockJumped():
+                self.timers.apply(event)
+            case HalfStored() | HalfChecked() | HalfEnded():
+                self.transactions.apply(event, at_ms=at_ms)
+            case Sequenced():
+                self.repeats.apply(event, at_ms=at_ms)
 
     def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
         """Return a group's progress in a queue, begun at `start` when it has none."""
@@ -100,9 +130,11 @@ class ConsumerState:
         offsets = offsets_of(event.runs)
         start = int(offsets[0]) if len(offsets) else event.cursor_after
         progress = self.of(event.group, event.topic, event.queue, start=start)
+        history: tuple[Attempt, ...] = ()
         if event.source == FRESH:
             progress.advance(event.cursor_after, offsets)
         elif (source := self.leases.get(event.source)) is not None:
+            history = source.past()
             self.leases.take(source, offsets)
         self.leases.add(
             LeaseEntry(
@@ -114,6 +146,9 @@ class ConsumerState:
                 due_ms=self._due_ms(event.until_ms, at_ms),
                 until_wall_ms=event.until_ms,
                 is_out=True,
+                failures_before=event.failures_before,
+                client_id=event.client_id,
+                history=history,
             )
         )
 
@@ -126,6 +161,9 @@ class ConsumerState:
         self.leases.take(entry, offsets)
         is_out = isinstance(event, Extend)
         until_ms = event.until_ms if isinstance(event, Extend) else event.visible_ms
+        history = entry.history
+        if isinstance(event, Return):
+            history = entry.given_back(at_ms, event.reason)
         self.leases.add(
             LeaseEntry(
                 lease=number,
@@ -136,8 +174,24 @@ class ConsumerState:
                 due_ms=self._due_ms(until_ms, at_ms),
                 until_wall_ms=until_ms,
                 is_out=is_out,
+                failures_before=entry.failures_before,
+                client_id=entry.client_id,
+                history=history,
             )
         )
+
+    def _send_back(self, event: SentBack) -> None:
+        """Take messages from the group, wherever it has them."""
+        offsets = offsets_of(event.runs)
+        progress = self.progress.get((event.group, event.topic, event.queue))
+        floor = 0
+        if progress is not None:
+            for entry in map(self.leases.get, list(progress.leases)):
+                if entry is not None and len(taken := np.intersect1d(entry.offsets, offsets)):
+                    self.leases.take(entry, taken)
+            progress.settle(offsets)
+            floor = progress.floor
+        self.failures.send_back(event, floor=floor)
 
     def _due_ms(self, until_ms: int, at_ms: int) -> int:
         """Return a wall time of the past as a deadline on the monotonic clock.
@@ -180,6 +234,9 @@ class ConsumerState:
                     entry.until_wall_ms,
                     entry.is_out,
                     runs_of(entry.offsets).tolist(),
+                    entry.failures_before,
+                    entry.client_id,
+                    [[a.number, a.at_ms, a.reason, a.client_id] for a in entry.history],
                 ]
                 for entry in self.leases
             ],
@@ -187,6 +244,10 @@ class ConsumerState:
             "locks": self.locks.dump(),
             "assignments": self.assignments.dump(),
             "history": self.history.dump(),
+            "failures": self.failures.dump(),
+            "timers": self.timers.dump(),
+            "transactions": self.transactions.dump(),
+            "repeats": self.repeats.dump(),
         }
 
     def load(
@@ -202,6 +263,12 @@ class ConsumerState:
         self.assignments.load(content.get("assignments", ()))
         if "history" in content:
             self.history.load(content["history"], read)
+        if "failures" in content:
+            self.failures.load(content["failures"])
+            self.timers.load(content["timers"])
+            self.transactions.load(content["transactions"])
+        if "repeats" in content:
+            self.repeats.load(content["repeats"])
 
     def _load_messages(
         self,
@@ -216,7 +283,9 @@ class ConsumerState:
             passed = np.arange(_int(floor), _int(cursor))
             progress.advance(_int(cursor), passed[~np.isin(passed, done)])
         now_ms = self._clock.wall_ms()
-        for lease, epoch, group, topic, queue, attempt, until_ms, is_out, runs in leases:
+        for lease, epoch, group, topic, queue, attempt, until_ms, is_out, runs, *past in leases:
+            # A checkpoint made before there were retries says no more.
+            failures_before, client_id, history = past or (0, "", ())
             until_ms = min(_int(until_ms), now_ms + INVISIBLE_MS_MAX)
             self.leases.add(
                 LeaseEntry(
@@ -228,8 +297,20 @@ class ConsumerState:
                     due_ms=self._due_ms(until_ms, now_ms),
                     until_wall_ms=until_ms,
                     is_out=bool(is_out),
+                    failures_before=_int(failures_before),
+                    client_id=str(client_id),
+                    history=_attempts(history),
                 )
             )
+
+
+def _attempts(rows: Any) -> tuple[Attempt, ...]:
+    return tuple(
+        Attempt(
+            number=_int(number), at_ms=_int(at_ms), reason=str(reason), client_id=str(client_id)
+        )
+        for number, at_ms, reason, client_id in rows
+    )
 
 
 def _int(value: object) -> int:

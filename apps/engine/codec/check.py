@@ -14,9 +14,11 @@ from apps.engine.codec import layout
 from apps.engine.codec.batch import size_bounds, starts_of
 from apps.engine.codec.checksum import crc32
 from apps.engine.codec.scan import Properties, Separators, property_sections, separators, tag_hashes
+from apps.engine.codec.special import special_of
 from apps.engine.codec.tags import tag_hash
 from apps.engine.codec.windows import window
 from apps.engine.errors import ChecksumMismatch, EngineError, MalformedBatch, MessageTooLarge
+from apps.engine.types import Special
 
 # Up to here a loop is cheaper than array operations.
 _FEW = 12
@@ -37,8 +39,8 @@ def check_batch(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
-) -> NDArray[np.int64]:
-    """Check every record of a batch and return their tag hashes: int64[n].
+) -> tuple[NDArray[np.int64], Special]:
+    """Check every record of a batch; return tag hashes int64[n], and what is special about it.
 
     Raises MalformedBatch, MessageTooLarge or ChecksumMismatch, naming the first record at fault.
     """
@@ -67,7 +69,7 @@ def check_many(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], Special]:
     """Check records whose sizes add up, by array operations; see `check_batch`."""
     starts = starts_of(sizes)
     body_bytes = _check_headers(payload, starts, sizes, topic=topic, queue=queue)
@@ -82,7 +84,7 @@ def check_many(
     marks = separators(properties)
     _check_properties(properties, marks)
     _check_bodies(payload, starts, body_bytes)
-    return tag_hashes(properties, marks)
+    return tag_hashes(properties, marks), special_of(properties.data.tobytes())
 
 
 def check_few(
@@ -93,7 +95,7 @@ def check_few(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], Special]:
     """Check records whose sizes add up, one after another; see `check_batch`.
 
     The loop is for a handful: a record costs 2 to 4 us here, the array operations cost 100 us
@@ -101,6 +103,7 @@ def check_few(
     """
     name = topic.encode()
     hashes = []
+    sections = []
     start = 0
     view = memoryview(payload)
     for number, size in enumerate(sizes.tolist()):
@@ -128,11 +131,13 @@ def check_few(
             raise _at(number, MessageTooLarge, f"body over {body_bytes_max} bytes")
         if section_bytes > properties_bytes_max:
             raise _at(number, MessageTooLarge, f"properties over {properties_bytes_max} bytes")
-        hashes.append(_tag_hash(bytes(view[section_at:end]), number))
+        section = bytes(view[section_at:end])
+        sections.append(section)
+        hashes.append(_tag_hash(section, number))
         if crc32(view[body_at:topic_at]) & layout.BODY_CRC_MASK != crc:
             raise _at(number, ChecksumMismatch, "body does not have its checksum")
         start = end
-    return np.array(hashes, dtype=np.int64)
+    return np.array(hashes, dtype=np.int64), special_of(b"".join(sections))
 
 
 def _tag_hash(section: bytes, number: int) -> int:

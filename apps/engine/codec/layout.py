@@ -49,6 +49,15 @@ QUEUE_ENTRY_BYTES = 20
 
 FRAME_TOPIC = b"rmq_sys_frame"
 JOURNAL_TOPIC = "rmq_sys_consumer_state"
+# Messages with a delay of their own, many to a record (docs/FORMAT.md).
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+# RocketMQ's: a queue for each delay level; half messages, decisions on them, and those given up.
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+HALF_OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+RETRY_PREFIX = "%RETRY%"
+DEAD_LETTER_PREFIX = "%DLQ%"
 # Topics no client may write to, create or delete.
 SYSTEM_PREFIX = "rmq_sys_"
 

@@ -4,6 +4,7 @@ Knows bytes and arrays only. The lengths inside the records must have been check
 `check.check_batch` or by a frame's CRC.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from apps.engine.codec import layout
 from apps.engine.codec.tags import java_hash
 from apps.engine.codec.windows import Buffer, ragged_index, window
+from apps.engine.errors import StoreDamaged
 
+_DUE = re.compile(rb"\x02TIMER_OUT_MS\x01([0-9]{1,18})\x02")
 _TAGS = np.frombuffer(b"TAGS", dtype=np.uint8)
 # Hashing by columns costs one array step per character; longer tags are rare and go one by one.
 _COLUMN_TAG_BYTES_MAX = 64
@@ -43,6 +46,22 @@ def property_sections(
     spans = zip(at.tolist(), stops.tolist(), strict=True)
     data = b"".join([view[start:stop] for start, stop in spans])
     return Properties(np.frombuffer(data, dtype=np.uint8), stops - at)
+
+
+def due_times(properties: Properties, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when records of the schedule topic are due, wall ms: int64[len(rows)].
+
+    A loop over messages, where queues are built again: finding one number costs 0.5 us. Raises
+    StoreDamaged for a record without one, which the engine never writes.
+    """
+    # Each section ends in 0x02, so the one before a name that comes first belongs to another.
+    data = b"\x02" + properties.data.tobytes()
+    ends = np.cumsum(properties.lengths)[rows] + 1
+    spans = zip((ends - properties.lengths[rows] - 1).tolist(), ends.tolist(), strict=True)
+    found = [_DUE.search(data, start, end) for start, end in spans]
+    if not all(found):
+        raise StoreDamaged("a record of the schedule topic does not say when it is due")
+    return np.array([int(match[1]) for match in found if match is not None], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

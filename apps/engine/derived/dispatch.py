@@ -7,7 +7,8 @@ so dispatching the same stretch of log twice changes nothing.
 from collections.abc import Iterable
 
 from apps.engine.codec.batch import queue_entries, starts_of
-from apps.engine.codec.scan import property_sections, queue_runs, tag_hashes
+from apps.engine.codec.layout import SCHEDULE_TOPIC
+from apps.engine.codec.scan import due_times, property_sections, queue_runs, tag_hashes
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.tail import Frame
@@ -29,9 +30,14 @@ def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
     """Give every record of one frame its entry."""
     sizes = frame.header.sizes
     starts = starts_of(sizes)
-    hashes = tag_hashes(property_sections(frame.payload, starts, sizes))
+    properties = property_sections(frame.payload, starts, sizes)
+    hashes = tag_hashes(properties)
+    runs = queue_runs(frame.payload, starts)
+    for run in runs:
+        if run.topic == SCHEDULE_TOPIC:
+            hashes[run.rows] = due_times(properties, run.rows)
     entries = queue_entries(starts, sizes, hashes, log_offset=frame.payload_log_offset)
-    for run in queue_runs(frame.payload, starts):
+    for run in runs:
         queue = queues.queue(run.topic, run.queue)
         if queue.end == 0 and run.first_queue_offset > 0:
             # The log no longer holds this queue's first messages.

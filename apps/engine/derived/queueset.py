@@ -76,6 +76,10 @@ class QueueSet:
             )
         return queue
 
+    def find(self, topic: str, number: int) -> ConsumeQueue | None:
+        """Return the queue, None when it was never named: asking makes none."""
+        return self._queues.get((topic, number))
+
     def __iter__(self) -> Iterator[ConsumeQueue]:
         """Iterate over the queues ever named."""
         return iter(list(self._queues.values()))

@@ -1,8 +1,9 @@
 """The engine of a process that owns a store. Knows how it is opened and closed.
 
-Its verbs come from three classes, each a thought of its own over one host.
+Its verbs come from several classes, each a thought of its own over one host.
 """
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -17,13 +18,20 @@ from apps.engine.errors import EngineError
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk, HeldLock
 from apps.engine.files.posix import PosixDisk
+from apps.engine.local.burials import bury_expired
 from apps.engine.local.control import ControlVerbs
+from apps.engine.local.delayloop import deliver_delayed, move_delayed
+from apps.engine.local.delays import DelayVerbs
+from apps.engine.local.failures import FailureVerbs
 from apps.engine.local.groups import GroupVerbs
 from apps.engine.local.host import Host
 from apps.engine.local.messages import MessageVerbs
+from apps.engine.local.transactions import TransactionVerbs
 
 
-class LocalEngine(ControlVerbs, GroupVerbs, MessageVerbs):
+class LocalEngine(
+    ControlVerbs, DelayVerbs, FailureVerbs, GroupVerbs, TransactionVerbs, MessageVerbs
+):
     """EngineAPI on a store this process owns."""
 
     def __init__(
@@ -37,6 +45,10 @@ class LocalEngine(ControlVerbs, GroupVerbs, MessageVerbs):
         """Start serving; use `open`."""
         super().__init__(Host(broker, config=config, on_fatal=on_fatal))
         self._lock = lock
+        self._delivering = asyncio.Lock()
+        self._host.keep_running(bury_expired(self._host))
+        self._host.keep_running(deliver_delayed(self._host))
+        self._host.keep_running(move_delayed(self._host))
 
     @classmethod
     async def open(

@@ -6,7 +6,7 @@ Knows no verbs.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
@@ -14,12 +14,13 @@ from typing import TypeVar
 from apps.engine.broker.core import Broker
 from apps.engine.broker.hold import Holds, Key
 from apps.engine.broker.journal import Assigned, Commit, Event, LockGranted, LockReleased
+from apps.engine.codec.layout import RETRY_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.errors import EngineError, Stopping, SyncFailed, WriteFailed
 from apps.engine.local.timer import Timer
 from apps.engine.log.groupcommit import GroupCommit
-from apps.engine.types import AckMode
+from apps.engine.types import AckMode, Appended
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -29,6 +30,11 @@ _LOOK_AGAIN_MS = 5_000
 # Searches by time in as many queues as one request may name. Above it the page cache loses what
 # was read as fast as it is read, and waiting on the loop is the way out.
 _COLD_READS_MAX = 100_000
+
+
+def checks_key(producer_group: str) -> Key:
+    """Return what a producer waits for that waits for checks; no group can have such a name."""
+    return (f"checks of {producer_group}",)
 
 
 class Host:
@@ -63,10 +69,12 @@ class Host:
         )
         self.commits.on_synced(self._synced)
         broker.recorder.on_event(self._recorded_event)
+        broker.recorder.on_stored(self._stored)
         self._warming: asyncio.Future[None] = self.loop.create_future()
         self._warming.set_result(None)
         self._leases = Timer(broker.clock, broker.state.leases.next_due_ms, self._expire_leases)
         self._members = Timer(broker.clock, broker.membership.next_look_ms, self._look_at_members)
+        self._checks = Timer(broker.clock, broker.checks.next_due_ms, self._wake_for_checks)
         self.arm_timers()
         self._background = [
             asyncio.create_task(self._checkpoint_regularly()),
@@ -81,6 +89,7 @@ class Host:
         await asyncio.gather(*self._background, return_exceptions=True)
         self._leases.cancel()
         self._members.cancel()
+        self._checks.cancel()
         self.holds.release()
         await asyncio.gather(self._warming, return_exceptions=True)
         await self.commits.close()
@@ -119,6 +128,10 @@ class Host:
         if self.config.ack is AckMode.SYNC:
             await self.commits.durable(self.broker.recorder.log_end)
         return answer
+
+    async def in_thread(self, work: Callable[[], None]) -> None:
+        """Return when a thread has done what waits for the disk."""
+        await self.loop.run_in_executor(self._read_threads, work)
 
     async def warmly(self, read: Callable[[bool], _Answer]) -> _Answer:
         """Read without waiting for the disk; where that fails, let a thread wait first."""
@@ -170,11 +183,20 @@ class Host:
         await self.holds.wait(keys, wait_ms=left_ms, hashes=hashes, is_due=is_due)
         return True
 
+    def keep_running(self, work: Coroutine[None, None, None]) -> None:
+        """Run a coroutine until the engine is closed."""
+        self._background.append(asyncio.create_task(work))
+
     def arm_timers(self) -> None:
         """Be called back when the next lease or member falls due."""
         if self.stopped is None:
             self._leases.arm()
             self._members.arm()
+
+    def arm_checks(self) -> None:
+        """Be called back when the next check of a transaction is due that somebody waits for."""
+        if self.stopped is None:
+            self._checks.arm()
 
     # --- what wakes ----------------------------------------------------------------------------
 
@@ -185,7 +207,7 @@ class Host:
 
         def news(key: Key) -> Set[int] | None:
             match key:
-                case (str(topic), int(number)):
+                case (str(topic), int(number)) if not topic.startswith(RETRY_PREFIX):
                     return self.broker.tags_since(topic, number, grown[topic, number])
             return None
 
@@ -199,8 +221,17 @@ class Host:
             case LockGranted() | LockReleased() | Commit():
                 self.holds.wake([(event.group, event.topic, event.queue)])
 
+    def _stored(self, appended: Sequence[Appended]) -> None:
+        self.warm_ahead()
+        if any(self.holds.is_awaited((item.topic, item.queue)) for item in appended):
+            # Readers see only what is synced, so one who waits is a reason to sync.
+            self.commits.request_sync()
+
     def _expire_leases(self) -> None:
         self.holds.wake(self.broker.expire())
+
+    def _wake_for_checks(self) -> None:
+        self.holds.wake(map(checks_key, self.broker.checks.producers.waiting_groups))
 
     def _look_at_members(self) -> None:
         try:

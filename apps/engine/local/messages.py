@@ -7,8 +7,11 @@ from functools import partial
 
 from apps.engine.broker.hold import Key
 from apps.engine.broker.produce import CheckedBatch
+from apps.engine.broker.retrypolicy import check_delay
 from apps.engine.broker.sharing import SharedFrames, Written
 from apps.engine.filters.subscription import compile_filter
+from apps.engine.limits import INVISIBLE_MS_MAX
+from apps.engine.local.burials import bury_failures
 from apps.engine.local.host import Host
 from apps.engine.types import (
     AckMode,
@@ -19,7 +22,9 @@ from apps.engine.types import (
     ReceiveRequest,
     ReceiveResult,
     RecordBatch,
+    Settled,
     SettleResult,
+    Special,
 )
 
 
@@ -38,10 +43,34 @@ class MessageVerbs:
         """Store batches in one atomic frame; see EngineAPI."""
         self._host.check_serving()
         checked = self._host.broker.appender.check(batches)
+        if any(batch.special for batch in checked):
+            return await self._append_special(checked, ack=ack)
         appended, frame_end = await self._frames.append(checked)
         if ack is AckMode.SYNC:
             await self._host.commits.durable(frame_end)
         return appended
+
+    async def _append_special(
+        self, checked: Sequence[CheckedBatch], *, ack: AckMode
+    ) -> list[Appended]:
+        """Store batches of which some are delayed, or numbered by their producer."""
+        if any(Special.SEQUENCE in batch.special for batch in checked):
+            with self._host.writing():
+                answers, frame_end = self._frames.alone(
+                    partial(self._host.broker.repeats.append, checked)
+                )
+            if ack is AckMode.SYNC:
+                await self._host.commits.durable(frame_end)
+            return answers
+        routed = self._host.broker.intake.route(checked)
+        stored, frame_end = await self._frames.append([p for one in routed for p in one.parts])
+        if ack is AckMode.SYNC:
+            await self._host.commits.durable(frame_end)
+        answers, at = [], 0
+        for one in routed:
+            answers.append(one.answer(stored[at : at + len(one.parts)]))
+            at += len(one.parts)
+        return answers
 
     def _write(self, checked: list[CheckedBatch]) -> Written:
         host = self._host
@@ -102,12 +131,8 @@ class MessageVerbs:
             if result.has_more:
                 await asyncio.sleep(0)
                 continue
-            places = [
-                (topic, number)
-                for topic in request.topics
-                for number in range(broker.catalog.topic(topic).queue_count)
-            ]
-            queues = [broker.queues.queue(*place) for place in places]
+            places = broker.pop.places(request)
+            queues = [q for place in places if (q := broker.queues.find(*place)) is not None]
             locked: list[Key] = [(request.group, *place) for place in result.blocked]
             with broker.sessions.waiting(*who):
                 await host.park(
@@ -129,15 +154,29 @@ class MessageVerbs:
         group: str,
         handles: Sequence[str],
         *,
-        delay_ms: int = 0,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
     ) -> list[SettleResult]:
         """Give messages back; see EngineAPI."""
+        host, settler = self._host, self._host.broker.settler
+        host.check_serving()
+        host.broker.fencing.check_settle(group, handles, epoch=epoch)
+        check_delay(delay_level, delay_ms, delay_ms_max=INVISIBLE_MS_MAX)
+        last = settler.last_failures(group, handles, delay_level=delay_level)
+        buried = await bury_failures(host, last, reason=reason)
         settle = partial(
-            self._host.broker.settler.nack, group, handles, delay_ms=delay_ms, reason=reason
+            settler.nack,
+            group,
+            handles,
+            delay_ms=delay_ms,
+            delay_level=delay_level,
+            reason=reason,
         )
-        return await self._settled(group, handles, epoch, settle)
+        results = await self._settled(group, handles, epoch, settle)
+        done = SettleResult(outcome=Settled.OK)
+        return [done if index in buried else result for index, result in enumerate(results)]
 
     async def extend(
         self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None

@@ -6,11 +6,10 @@ record and a join: 0.14 us for a record of 1 KiB, where an index array over its 
 """
 
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from apps.engine.files.segments import Segments
 
 # Copying so much out of the page cache costs no more than another system call: 1.5 us.
 _GAP_BYTES_MAX = 16 * 1024
@@ -18,8 +17,16 @@ _GAP_BYTES_MAX = 16 * 1024
 _SPAN_BYTES_MAX = 256 * 1024
 
 
+class Source(Protocol):
+    """Bytes that may be read from any place."""
+
+    def read_into(self, offset: int, target: memoryview, *, wait: bool = True) -> None:
+        """Fill `target`; raise NotCached when `wait` is false and the disk would be waited for."""
+        ...
+
+
 def gather(
-    segments: Segments, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32], *, wait: bool
+    segments: Source, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32], *, wait: bool
 ) -> memoryview:
     """Return the records end to end. Raises NotCached when `wait` is false and one is cold."""
     stops = np.cumsum(sizes, dtype=np.int64)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from apps.engine.broker.careevents import Resent, SentBack
 from apps.engine.broker.journal import (
     Assigned,
     Commit,
@@ -30,6 +31,12 @@ EVENTS: list[Event] = [
         group="g|%", topic="orders", queue=3, cursor_after=10, source=-1, attempt=1, epoch=2,
         until_ms=1_700_000_060_000, runs=RUNS,
     ),
+    Deliver(
+        group="g", topic="%RETRY%g", queue=0, cursor_after=10, source=4, attempt=2, epoch=2,
+        until_ms=1, runs=RUNS, failures_before=3, client_id="é",
+    ),
+    SentBack(group="g", topic="t", queue=7, runs=RUNS),
+    Resent(group="g", by="ann", runs=RUNS),
     Settle(lease=5, runs=RUNS),
     Return(lease=5, visible_ms=1_700_000_000_000, runs=RUNS, reason="zu spät"),
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),

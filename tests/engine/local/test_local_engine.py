@@ -316,7 +316,7 @@ async def test_a_high_queue_goes_first_again_when_something_comes_back(engine: L
     await engine.append([a_batch(b"low"), a_batch(b"high", queue=1)], ack=AckMode.SYNC)
     ((handle, _, _),) = await receive(engine, high_queue_first=True, messages_max=1)
 
-    await engine.nack("g", [handle])
+    await engine.nack("g", [handle], delay_ms=0)
     received = await receive(engine, high_queue_first=True)
 
     assert [(body, attempt) for _, body, attempt in received] == [(b"high", 2), (b"low", 1)]
@@ -338,7 +338,7 @@ async def test_a_message_given_back_comes_at_once_or_after_its_delay(engine: Loc
     await engine.append([a_batch(b"one")], ack=AckMode.SYNC)
     ((handle, _, _),) = await receive(engine)
 
-    (given_back,) = await engine.nack("g", [handle], reason="not now")
+    (given_back,) = await engine.nack("g", [handle], delay_ms=0, reason="not now")
     ((second, _, attempt),) = await receive(engine)
     await engine.nack("g", [second], delay_ms=20)
     at_once = await receive(engine)

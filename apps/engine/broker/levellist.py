@@ -1,0 +1,112 @@
+"""What waits in a delay level, a page at a time. Knows the level's queue and its records."""
+
+import numpy as np
+
+from apps.engine.broker.readback import records_of
+from apps.engine.broker.schedule import Schedule, Waiting
+from apps.engine.codec.layout import SCHEDULE_TOPIC
+from apps.engine.codec.properties import KEYS, REAL_QID, REAL_TOPIC, TAGS
+from apps.engine.codec.record import Record
+from apps.engine.delaytypes import DelayedMessage, DelayedPage
+from apps.engine.derived.queueset import QueueSet
+from apps.engine.errors import InvalidArgument
+from apps.engine.limits import CARE_MESSAGES_MAX, DELAY_LEVELS_MAX, MIB
+from apps.engine.log.commitlog import CommitLog
+
+# How much one page looks at before it answers with where to go on.
+_LOOKED_ENTRIES = 16_384
+_READ_BYTES = 4 * MIB
+_CURSOR_DIGITS_MAX = 18
+
+
+class LevelList:
+    """Lists levels by queue offset, which is by due time unless the clock was set back."""
+
+    def __init__(self, schedule: Schedule, log: CommitLog, queues: QueueSet) -> None:
+        """Bind to a store."""
+        self._schedule = schedule
+        self._log = log
+        self._queues = queues
+
+    def page(
+        self,
+        level: int,
+        *,
+        topic: str | None,
+        from_ms: int | None,
+        to_ms: int | None,
+        cursor: str | None,
+        messages_max: int,
+        wait: bool,
+    ) -> DelayedPage:
+        """Return messages of one level that are due from `from_ms` on and before `to_ms`.
+
+        A page may be short, or empty, and still have a cursor. Raises InvalidArgument; ColdRead
+        when `wait` is false and the disk would have to be waited for.
+        """
+        if not 1 <= level <= DELAY_LEVELS_MAX:
+            raise InvalidArgument(f"a level is 1 to {DELAY_LEVELS_MAX}, not {level}")
+        if not 1 <= messages_max <= CARE_MESSAGES_MAX:
+            raise InvalidArgument(f"a page has 1 to {CARE_MESSAGES_MAX} messages")
+        first = _offset(cursor)
+        queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
+        if queue is None:
+            return DelayedPage(messages=())
+        start = max(first, self._schedule.start(queue))
+        if start >= queue.visible:
+            return DelayedPage(messages=())
+        looked = self._schedule.waiting(queue, start, _LOOKED_ENTRIES, wait=wait)
+        after = start + len(looked.offsets)
+        is_meant = np.ones(len(looked.offsets), dtype=bool)
+        if from_ms is not None:
+            is_meant &= looked.due_ms >= from_ms
+        if to_ms is not None:
+            is_meant &= looked.due_ms < to_ms
+        rows = np.flatnonzero(is_meant)[: messages_max if topic is None else CARE_MESSAGES_MAX]
+        ends = np.cumsum(looked.sizes[rows], dtype=np.int64)
+        rows = rows[: max(1, int(np.searchsorted(ends, _READ_BYTES, side="right")))]
+        if len(rows) < np.count_nonzero(is_meant):
+            after = int(looked.offsets[rows[-1]]) + 1
+        part = Waiting(
+            offsets=looked.offsets[rows],
+            log_offsets=looked.log_offsets[rows],
+            sizes=looked.sizes[rows],
+            due_ms=looked.due_ms[rows],
+        )
+        found: list[DelayedMessage] = []
+        records = (
+            records_of(self._log, queue, part.first(len(rows)), wait=wait) if len(rows) else []
+        )
+        for record, due_ms in zip(records, part.due_ms.tolist(), strict=True):
+            if topic is None or record.properties[REAL_TOPIC] == topic:
+                found.append(_message(record, level, due_ms))
+            if len(found) == messages_max:
+                after = record.queue_offset + 1
+                break
+        return DelayedPage(
+            messages=tuple(found), cursor=str(after) if after < queue.visible else None
+        )
+
+
+def _offset(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _CURSOR_DIGITS_MAX):
+        raise InvalidArgument("the cursor is none of a level's")
+    return int(cursor)
+
+
+def _message(record: Record, level: int, due_ms: int) -> DelayedMessage:
+    properties = record.properties
+    return DelayedMessage(
+        number=record.queue_offset,
+        topic=properties[REAL_TOPIC],
+        queue=int(properties[REAL_QID]),
+        message_id=record.message_id,
+        due_ms=due_ms,
+        size_bytes=record.size_bytes,
+        level=level,
+        tag=properties.get(TAGS, ""),
+        keys=properties.get(KEYS, ""),
+        born_time_ms=record.born_time_ms,
+    )

@@ -1,0 +1,161 @@
+"""The power is cut at every sync of a delay, a send-back, a burial and a resend.
+
+Whatever survives, the work is done again from the beginning, as clients and beats do it; each
+message must then be in its target exactly once, and what was answered before the cut must hold.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from apps.engine.errors import SyncFailed
+from apps.engine.failuretypes import Resend
+from apps.engine.testing.crashes import CrashMode
+from apps.engine.types import GroupSpec
+from tests.engine.broker.failurebench import FailureBench
+
+COUNT = 4
+BODIES = [b"%d" % number for number in range(COUNT)]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is there before, what is done while the power is cut, and how often what is where."""
+
+    prepare: Callable[[FailureBench], None]
+    act: Callable[[FailureBench], None]
+    topic: str
+    copies: int = 1
+    groups: tuple[GroupSpec, ...] = ()
+
+
+def put_each(bench: FailureBench, **properties: str) -> None:
+    """Send what is not there yet, one by one; what waits or was delivered is there."""
+    levels = bench.broker.queues.find("SCHEDULE_TOPIC_XXXX", 0)
+    known = len(bench.records()) if levels is None else levels.end
+    for body in BODIES[known:]:
+        bench.put(body, **properties)
+
+
+def delay_and_deliver(bench: FailureBench) -> None:
+    """Send with a level, and deliver one message at a time when it is due."""
+    put_each(bench, DELAY="1")
+    bench.clock.advance(1_000)
+    bench.broker.checkpoint()
+    (queue,) = bench.broker.schedule.queues()
+    while (due := bench.broker.schedule.due(queue, messages_max=1, wait=True)) is not None:
+        assert bench.broker.schedule.deliver(due) == 1
+        bench.sync()
+
+
+def send_back_and_deliver(bench: FailureBench) -> None:
+    """Send back one by one, and deliver the retries."""
+    for offset in range(COUNT):
+        bench.send_back(offset, delay_level=1)
+    bench.broker.checkpoint()
+    bench.clock.advance(1_000)
+    bench.deliver()
+
+
+def receive_and_bury(bench: FailureBench) -> None:
+    """Let leases of two messages expire, and bury them."""
+    for _ in range(COUNT):
+        bench.receive(most=2, invisible_ms=1_000)
+        bench.sync()
+        bench.clock.advance(1_000)
+        bench.bury()
+    bench.broker.checkpoint()
+
+
+def resend(bench: FailureBench) -> None:
+    """Send dead letters again, one by one."""
+    for offset in range(COUNT):
+        (result,) = bench.resend([offset])
+        assert result.outcome in (Resend.SENT, Resend.ALREADY)
+    bench.broker.checkpoint()
+
+
+def put_dead(bench: FailureBench) -> None:
+    """Have dead letters."""
+    put_each(bench)
+    bench.send_back(*range(COUNT), delay_level=-1)
+
+
+def nothing(bench: FailureBench) -> None:
+    """Have nothing."""
+    del bench
+
+
+WORKS = {
+    "delay": Work(nothing, delay_and_deliver, "orders"),
+    "send back": Work(put_each, send_back_and_deliver, "%RETRY%g"),
+    "bury": Work(put_each, receive_and_bury, "%DLQ%g", groups=(GroupSpec(name="g", retry_max=0),)),
+    "resend": Work(put_dead, resend, "orders", copies=2),
+}
+
+
+def started(work: Work) -> FailureBench:
+    bench = FailureBench(*work.groups)
+    work.prepare(bench)
+    bench.broker.checkpoint()
+    return bench
+
+
+def sweep(work: Work, spoil: Callable[[FailureBench], None] = nothing) -> tuple[int, int]:
+    """Cut at every sync in every mode; return how many cases ran, and how many went wrong."""
+    whole = started(work)
+    spoil(whole)
+    begin = whole.disk.sync_count
+    work.act(whole)
+    assert Counter(whole.bodies(work.topic)) == dict.fromkeys(BODIES, work.copies)
+    cases = wrong = 0
+    for cut_at in range(1, whole.disk.sync_count - begin + 1):
+        bench = started(work)
+        spoil(bench)
+        bench.disk.fail_sync_from = bench.disk.sync_count + cut_at
+        with pytest.raises(SyncFailed):
+            work.act(bench)
+        assert bench.disk.faults["sync"], "the fault did not fire"
+        bench.disk.fail_sync_from = None
+        shown = bench.bodies(work.topic)
+        for mode in CrashMode:
+            cases += 1
+            print(f"cut at sync {cut_at}, {mode}")
+            again = FailureBench()
+            again.clock = bench.clock
+            again.disk = bench.disk.crash_image(random.Random(cut_at), mode)
+            again.open()
+            is_right = again.bodies(work.topic)[: len(shown)] == shown
+            work.act(again)
+            found = Counter(again.bodies(work.topic))
+            wrong += not (is_right and found == dict.fromkeys(BODIES, work.copies))
+    return cases, wrong
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_a_power_cut_at_any_sync_leaves_each_message_once(name: str) -> None:
+    cases, wrong = sweep(WORKS[name])
+
+    assert cases >= 5 * len(CrashMode)
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_messages_and_events_in_two_frames_would_be_caught(name: str) -> None:
+    def spoil(bench: FailureBench) -> None:
+        recorder, appender = bench.broker.recorder, bench.broker.appender
+        whole = recorder.commit
+
+        def split(events, batches=(), *, is_internal=True):  # type: ignore[no-untyped-def]
+            stored = appender.write(batches, is_internal=is_internal)[0] if batches else []
+            bench.broker.log.sync()
+            return whole(events, is_internal=is_internal)[0], stored
+
+        recorder.commit = split  # type: ignore[method-assign]
+
+    cases, wrong = sweep(WORKS[name], spoil)
+
+    assert 0 < wrong < cases
