@@ -20,6 +20,11 @@ def engine_config() -> EngineConfig:
         member_timeout_ms=environment.member_timeout_ms,
         queue_lock_ms=environment.queue_lock_ms,
         broker_name=environment.broker_name,
+        delay_levels_ms=environment.delay_levels_ms,
+        delay_ms_max=environment.delay_ms_max,
+        transaction_immunity_ms=environment.transaction_immunity_ms,
+        transaction_check_ms=environment.transaction_check_ms,
+        transaction_checks_max=environment.transaction_checks_max,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.
         store_host=environment.host if environment.host[:1].isdigit() else "127.0.0.1",
         store_port=environment.port,

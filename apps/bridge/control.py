@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
-from apps.engine.api import EngineControl
+from apps.engine.api import EngineControl, Later
+from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import CannotOpen, EngineError
+from apps.engine.failuretypes import ResendResult
 from apps.engine.grouptypes import (
     GroupHistory,
     LockTransition,
@@ -23,6 +25,12 @@ from apps.engine.grouptypes import (
     QueueLockState,
     QueuePlace,
     Rebalance,
+)
+from apps.engine.transactiontypes import (
+    Ended,
+    Outcome,
+    PendingTransaction,
+    TransactionStatus,
 )
 from apps.engine.types import (
     CatalogSnapshot,
@@ -46,6 +54,8 @@ _encode = msgspec.msgpack.Encoder().encode
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One verb: the types of its single argument and of its answer, and how an engine is asked.
+
+    What `ask` returns is the answer, or an awaitable of it.
 
     One that is not repeatable must not be carried out twice for one question.
     """
@@ -80,6 +90,67 @@ class ShareOut(msgspec.Struct, frozen=True, kw_only=True):
     def ask(self, engine: EngineControl) -> list[Rebalance]:
         """Ask an engine."""
         return engine.rebalance(reason=self.reason, group=self.group)
+
+
+class ListDelayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What `delayed` is asked."""
+
+    level: int | None = None
+    topic: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    cursor: str | None = None
+    messages_max: int = 100
+
+    def ask(self, engine: EngineControl) -> Later[DelayedPage]:
+        """Ask an engine."""
+        return engine.delayed(
+            level=self.level,
+            topic=self.topic,
+            from_ms=self.from_ms,
+            to_ms=self.to_ms,
+            cursor=self.cursor,
+            messages_max=self.messages_max,
+        )
+
+
+class ResendLetters(msgspec.Struct, frozen=True, kw_only=True):
+    """What `resend` is asked."""
+
+    group: str
+    queue_offsets: list[int]
+    topic: str | None = None
+    by: str = ""
+
+    def ask(self, engine: EngineControl) -> Later[list[ResendResult]]:
+        """Ask an engine."""
+        return engine.resend(self.group, self.queue_offsets, topic=self.topic, by=self.by)
+
+
+class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `transactions` is asked."""
+
+    producer_group: str | None = None
+    after: int = -1
+    messages_max: int = 100
+
+    def ask(self, engine: EngineControl) -> Later[list[PendingTransaction]]:
+        """Ask an engine."""
+        return engine.transactions(
+            producer_group=self.producer_group, after=self.after, messages_max=self.messages_max
+        )
+
+
+class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """What `end_transaction` is asked."""
+
+    transaction_id: str
+    outcome: Outcome
+    by: str = ""
+
+    def ask(self, engine: EngineControl) -> Later[Ended]:
+        """Ask an engine."""
+        return engine.end_transaction(self.transaction_id, self.outcome, by=self.by)
 
 
 VERBS: Mapping[str, Verb] = MappingProxyType(
@@ -123,6 +194,31 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             str | None, list[QueueBacklog], lambda engine, group: engine.backlog(group)
         ),
         "status": Verb(None, EngineStatus, lambda engine, _nothing: engine.status()),
+        "own_ranges": Verb(
+            str, dict[str, list[QueueRange]], lambda engine, prefix: engine.own_ranges(prefix)
+        ),
+        "deliver_levels": Verb(
+            int, LevelsDelivered, lambda engine, most: engine.deliver_levels(most)
+        ),
+        "delay_levels": Verb(None, LevelsDelivered, lambda engine, _nothing: engine.delay_levels()),
+        "delayed": Verb(ListDelayed, DelayedPage, lambda engine, asked: asked.ask(engine)),
+        "delay_status": Verb(None, DelayStatus, lambda engine, _nothing: engine.delay_status()),
+        "recall": Verb(str, Recall, lambda engine, handle: engine.recall(handle)),
+        "deliver_now": Verb(str, Recall, lambda engine, handle: engine.deliver_now(handle)),
+        "resend": Verb(ResendLetters, list[ResendResult], lambda engine, asked: asked.ask(engine)),
+        "transactions": Verb(
+            ListTransactions, list[PendingTransaction], lambda engine, asked: asked.ask(engine)
+        ),
+        "transaction_status": Verb(
+            None, TransactionStatus, lambda engine, _nothing: engine.transaction_status()
+        ),
+        "end_transaction": Verb(EndTransaction, Ended, lambda engine, asked: asked.ask(engine)),
+        "check_now": Verb(
+            str, PendingTransaction | None, lambda engine, named: engine.check_now(named)
+        ),
+        "give_up_transactions": Verb(
+            int, int, lambda engine, most: engine.give_up_transactions(most)
+        ),
     }
 )
 

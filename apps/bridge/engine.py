@@ -7,11 +7,11 @@ without an engine may have a remote one, and `call` then asks that.
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from apps.engine.api import EngineAPI, EngineControl
+from apps.engine.api import EngineAPI, EngineControl, Later
 from apps.engine.errors import Overloaded, Stopping
 
 Answer = TypeVar("Answer")
@@ -74,26 +74,49 @@ def can_call() -> bool:
     return _running is not None or _remote is not None
 
 
-def call(operation: Callable[[EngineControl], Answer], *, timeout_s: float = CALL_S_MAX) -> Answer:
+def call(
+    operation: Callable[[EngineControl], Later[Answer]], *, timeout_s: float = CALL_S_MAX
+) -> Answer:
     """Carry out an operation where the engine lives and return what it returns.
 
-    On the engine's loop in the broker's process; elsewhere here, where each verb goes to the
-    remote engine under a time-out of its own. Raises Stopping while there is no engine,
-    Overloaded after `timeout_s`, when the operation may still be carried out later, Unreachable
-    for a remote engine that does not answer, and whatever the operation raises.
+    On the engine's loop in the broker's process, where an awaitable is awaited; elsewhere here,
+    where each verb goes to the remote engine under a time-out of its own. Raises Stopping while
+    there is no engine, Overloaded after `timeout_s`, when the operation may still be carried out
+    later, Unreachable for a remote engine that does not answer, and whatever the operation raises.
     """
     running = _running
     if running is None:
         if _remote is None:
             raise Stopping("this process has no engine, or it is shutting down")
-        return operation(_remote)
+        return _there(operation(_remote))
+    return _carried_out(running, operation, timeout_s)
+
+
+def call_here(
+    operation: Callable[[EngineAPI], Awaitable[Answer]], *, timeout_s: float = CALL_S_MAX
+) -> Answer:
+    """Await an operation with messages, which the engine of this process alone can carry out.
+
+    Raises what `call` raises, and Stopping also where the engine is in another process.
+    """
+    if _running is None:
+        raise Stopping("the engine of messages is not in this process, or it is shutting down")
+    later: Callable[[EngineAPI], Later[Answer]] = operation
+    return _carried_out(_running, later, timeout_s)
+
+
+def _carried_out(
+    running: _Running, operation: Callable[[EngineAPI], Later[Answer]], timeout_s: float
+) -> Answer:
     if running.loop is None:
-        return operation(running.engine)
+        return _alone(operation(running.engine))
     if _is_on(running.loop):
         raise RuntimeError("call() would wait for the loop it blocks; use get_engine() there")
 
     async def carried_out() -> Answer:
-        return operation(running.engine)
+        answer = operation(running.engine)
+        # Awaiting may take longer than the caller waits; what it does is then done all the same.
+        return await answer if isinstance(answer, Awaitable) else answer
 
     coroutine = carried_out()
     try:
@@ -108,6 +131,23 @@ def call(operation: Callable[[EngineControl], Answer], *, timeout_s: float = CAL
         raise Overloaded(f"the engine did not answer within {timeout_s:g} s") from error
     except concurrent.futures.CancelledError as error:
         raise Stopping("the engine is shutting down") from error
+
+
+def _alone(answer: Later[Answer]) -> Answer:
+    """Return what an engine that needs no loop has answered, or will."""
+    if not isinstance(answer, Awaitable):
+        return answer
+
+    async def awaited() -> Answer:
+        return await answer
+
+    return asyncio.run(awaited())
+
+
+def _there(answer: Later[Answer]) -> Answer:
+    """Return what an engine without a loop has answered."""
+    assert not isinstance(answer, Awaitable)
+    return answer
 
 
 def _is_on(loop: asyncio.AbstractEventLoop) -> bool:

@@ -7,14 +7,16 @@ connections of its own.
 import http.client
 import os
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.conf import settings
 
 from apps.bridge import control
 from apps.bridge import engine as bridge
+from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import EngineError, Refused, Unreachable
+from apps.engine.failuretypes import ResendResult
 from apps.engine.grouptypes import (
     GroupHistory,
     LockTransition,
@@ -23,6 +25,12 @@ from apps.engine.grouptypes import (
     QueueLockState,
     QueuePlace,
     Rebalance,
+)
+from apps.engine.transactiontypes import (
+    Ended,
+    Outcome,
+    PendingTransaction,
+    TransactionStatus,
 )
 from apps.engine.types import (
     CatalogSnapshot,
@@ -159,6 +167,99 @@ class RemoteEngine:
     def status(self) -> EngineStatus:
         """Return one reading of the counters."""
         found: EngineStatus = self._ask("status", None)
+        return found
+
+    def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
+        """Return what the engine's own topics hold; see EngineControl."""
+        found: dict[str, list[QueueRange]] = self._ask("own_ranges", prefix)
+        return found
+
+    def deliver_levels(self, messages_max: int = 1_000) -> LevelsDelivered:
+        """Deliver what is due in the delay levels; see EngineControl."""
+        found: LevelsDelivered = self._ask("deliver_levels", messages_max)
+        return found
+
+    def delay_levels(self) -> LevelsDelivered:
+        """Return where each level is; see EngineControl."""
+        found: LevelsDelivered = self._ask("delay_levels", None)
+        return found
+
+    def delayed(
+        self,
+        *,
+        level: int | None = None,
+        topic: str | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        cursor: str | None = None,
+        messages_max: int = 100,
+    ) -> DelayedPage:
+        """List delayed messages by due time; see EngineControl."""
+        asked = control.ListDelayed(
+            level=level,
+            topic=topic,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            cursor=cursor,
+            messages_max=messages_max,
+        )
+        found: DelayedPage = self._ask("delayed", asked)
+        return found
+
+    def delay_status(self) -> DelayStatus:
+        """Return the counters of messages with a delay of their own."""
+        found: DelayStatus = self._ask("delay_status", None)
+        return found
+
+    def recall(self, handle: str) -> Recall:
+        """Cancel a delayed message; see EngineControl."""
+        found: Recall = self._ask("recall", handle)
+        return found
+
+    def deliver_now(self, handle: str) -> Recall:
+        """Deliver a delayed message before its time; see EngineControl."""
+        found: Recall = self._ask("deliver_now", handle)
+        return found
+
+    def resend(
+        self, group: str, queue_offsets: Sequence[int], *, topic: str | None = None, by: str = ""
+    ) -> list[ResendResult]:
+        """Send dead letters of a group again; see EngineControl."""
+        asked = control.ResendLetters(
+            group=group, queue_offsets=list(queue_offsets), topic=topic, by=by
+        )
+        found: list[ResendResult] = self._ask("resend", asked)
+        return found
+
+    def transactions(
+        self, *, producer_group: str | None = None, after: int = -1, messages_max: int = 100
+    ) -> list[PendingTransaction]:
+        """List undecided transactions; see EngineControl."""
+        asked = control.ListTransactions(
+            producer_group=producer_group, after=after, messages_max=messages_max
+        )
+        found: list[PendingTransaction] = self._ask("transactions", asked)
+        return found
+
+    def transaction_status(self) -> TransactionStatus:
+        """Return the counters of transactions."""
+        found: TransactionStatus = self._ask("transaction_status", None)
+        return found
+
+    def end_transaction(self, transaction_id: str, outcome: Outcome, *, by: str = "") -> Ended:
+        """Commit or roll back; see EngineControl."""
+        asked = control.EndTransaction(transaction_id=transaction_id, outcome=outcome, by=by)
+        found: Ended = self._ask("end_transaction", asked)
+        return found
+
+    def check_now(self, transaction_id: str) -> PendingTransaction | None:
+        """Have the producers asked at once; see EngineControl."""
+        found: PendingTransaction | None = self._ask("check_now", transaction_id)
+        return found
+
+    def give_up_transactions(self, messages_max: int = 100) -> int:
+        """Give up what was checked often enough or is too old; see EngineControl."""
+        found: int = self._ask("give_up_transactions", messages_max)
         return found
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ TOPICS = {
     for topic in (
         TopicSpec(name="orders", queue_count=4),
         TopicSpec(name="single", queue_count=1),
-        TopicSpec(name="%RETRY%billing", queue_count=1),
+        TopicSpec(name="%a|b%billing", queue_count=1),
         TopicSpec(name="archive", queue_count=1, perm=PERM_READ),
     )
 }

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,46 +15,49 @@ from apps.engine.codec.record import decode_record
 from apps.engine.codec.tags import java_hash
 from apps.engine.config import EngineConfig
 from apps.engine.errors import NotPermitted, OffsetOutOfRange, UnknownQueue, UnknownTopic
+from apps.engine.failuretypes import FailedMessage, ReturnResult
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import (
     BeginOffset,
-    GroupHistory,
     HeartbeatRequest,
     HeartbeatResult,
     LockAnswer,
-    LockTransition,
-    MemberState,
-    QueueBacklog,
-    QueueLockState,
     QueuePlace,
-    Rebalance,
 )
+from apps.engine.transactiontypes import Begun, Check
 from apps.engine.types import (
+    PERM_READ,
     PERM_WRITE,
     AckMode,
     Appended,
     CatalogSnapshot,
-    ClientSeen,
     ConsumeFrom,
-    EngineStatus,
     FilterType,
-    GroupProgress,
     Lease,
     MessageBlock,
     OffsetCommit,
     PullRequest,
     PullResult,
     PullStatus,
-    QueueRange,
     ReceiveRequest,
     ReceiveResult,
     RecordBatch,
-    RecoveryReport,
     Settled,
     SettleResult,
+    Special,
     TopicSpec,
 )
+from tests.doors.fake_care import (
+    CareVerbs,
+    FakeDelays,
+    FakeFailures,
+    FakeRepeats,
+    FakeTransactions,
+    is_dead,
+    retry_delay_ms,
+)
 from tests.doors.fake_groups import FakeGroups
+from tests.doors.fake_readings import Readings
 
 Place = tuple[str, int]
 _HANDLE = re.compile(r"([0-9a-f]+)-fa4efa4e:([0-9]+)(?:-([0-9]+))?")
@@ -85,7 +88,7 @@ class Handed:
     settled: set[int] = field(default_factory=set)
 
 
-class FakeEngine:
+class FakeEngine(CareVerbs, Readings):
     """EngineAPI without files."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -101,6 +104,10 @@ class FakeEngine:
         self._clients: dict[tuple[str, str], tuple[set[str], int, int]] = {}
         self._arrived = asyncio.Event()
         self._parked = 0
+        self._repeats = FakeRepeats()
+        self._delays = FakeDelays(clock.wall_ms, self._store_one)
+        self._failures = FakeFailures(clock.wall_ms, self._store_one, self._delays)
+        self._transactions = FakeTransactions(clock.wall_ms, self._store_one)
         self._groups = FakeGroups(clock.wall_ms, lambda: self.catalog)
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
@@ -108,6 +115,8 @@ class FakeEngine:
 
     def _topic(self, name: str, queue: int = 0) -> TopicSpec:
         topic = self.catalog.topics.get(name)
+        if topic is None and name.startswith(("%RETRY%", "%DLQ%")):
+            topic = TopicSpec(name=name, queue_count=1, perm=PERM_READ)
         if topic is None:
             raise UnknownTopic(f"there is no topic {name}")
         if not 0 <= queue < topic.queue_count:
@@ -119,7 +128,7 @@ class FakeEngine:
             if not self._topic(batch.topic, batch.queue).perm & PERM_WRITE:
                 raise NotPermitted("read only")
             # Checked even where the caller vouches for it: the door's own records must pass.
-            hashes = check_batch(
+            hashes, special = check_batch(
                 batch.payload,
                 batch.sizes,
                 topic=batch.topic,
@@ -127,8 +136,32 @@ class FakeEngine:
                 body_bytes_max=self._config.body_bytes_max,
                 properties_bytes_max=self._config.properties_bytes_max,
             )
-            assert batch.tag_hashes is None or batch.tag_hashes.tolist() == hashes.tolist()
-        return [self._store(batch) for batch in batches]
+            if batch.tag_hashes is None:
+                batch.special = special
+            else:
+                assert batch.tag_hashes.tolist() == hashes.tolist()
+                assert batch.special == special
+            if Special.DELAY in special:
+                self._delays.check(batch)
+        return [self._accept(batch) for batch in batches]
+
+    def _accept(self, batch: RecordBatch) -> Appended:
+        """Store a batch, have it wait, or tell where it was stored before."""
+        new, repeats = self._repeats.split(batch)
+        if not new:
+            return self._repeats.answer(batch, repeats, self._clock.wall_ms())
+        sizes = np.array([len(record) for record in new.values()], dtype=np.int32)
+        payload = bytearray().join(new.values())
+        part = RecordBatch(topic=batch.topic, queue=batch.queue, payload=payload, sizes=sizes)
+        is_delayed = Special.DELAY in batch.special
+        appended = self._delays.take(part) if is_delayed else self._store(part)
+        self._repeats.keep(appended, list(new.values()))
+        return replace(appended, repeats=repeats)
+
+    def _store_one(self, topic: str, queue: int, record: bytes) -> int:
+        sizes = np.array([len(record)], dtype=np.int32)
+        batch = RecordBatch(topic=topic, queue=queue, payload=bytearray(record), sizes=sizes)
+        return self._store(batch).queue_offset
 
     def _store(self, batch: RecordBatch) -> Appended:
         queue = self._queues.setdefault((batch.topic, batch.queue), [])
@@ -160,6 +193,7 @@ class FakeEngine:
         self._arrived = asyncio.Event()
 
     async def pull(self, request: PullRequest) -> PullResult:
+        self._delays.deliver(levels=False)
         self._topic(request.topic, request.queue)
         while True:
             self._groups.check(
@@ -184,6 +218,10 @@ class FakeEngine:
             next_offset = request.queue_offset
             while next_offset < len(queue) and len(found) < request.messages_max:
                 record = queue[next_offset]
+                key = (request.group, (request.topic, request.queue), next_offset)
+                if key in self._failures.sent_back:
+                    next_offset += 1
+                    continue
                 if _matches(record, request.filter, request.filter_type):
                     if found and sum(map(len, found)) + len(record) > request.bytes_max:
                         break
@@ -211,6 +249,7 @@ class FakeEngine:
         return True
 
     async def receive(self, request: ReceiveRequest) -> ReceiveResult:
+        self._delays.deliver(levels=False)
         self._groups.check_enabled(request.group)
         for topic in request.topics:
             self._topic(topic)
@@ -233,7 +272,8 @@ class FakeEngine:
         leases: list[Lease] = []
         blocked: list[Place] = []
         left = request.messages_max
-        for topic in request.topics:
+        retry = f"%RETRY%{request.group}"
+        for topic in (*request.topics, *((retry,) if (retry, 0) in self._queues else ())):
             numbers = range(self._topic(topic).queue_count)
             for number in reversed(numbers) if request.high_queue_first else numbers:
                 place = (topic, number)
@@ -267,7 +307,8 @@ class FakeEngine:
                 continue
             if self._not_before.get(key, 0) > self._clock.wall_ms():
                 continue
-            if not _matches(record, request.filter, request.filter_type):
+            is_again = place[0].startswith("%RETRY%")
+            if not is_again and not _matches(record, request.filter, request.filter_type):
                 settled.add(offset)
                 continue
             left -= 1
@@ -331,7 +372,8 @@ class FakeEngine:
         group: str,
         handles: Sequence[str],
         *,
-        delay_ms: int = 0,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
     ) -> list[SettleResult]:
@@ -342,10 +384,74 @@ class FakeEngine:
             if lease is not None:
                 lease.offsets -= offsets
                 for offset in offsets:
-                    visible_ms = self._clock.wall_ms() + delay_ms
+                    record = self._queues[lease.place][offset]
+                    failures = decode_record(record, 0).reconsume_times + lease.attempt - 1
+                    if is_dead(failures, delay_level):
+                        self._settled[group, lease.place].add(offset)
+                        self._failures.give_up(group, record, failures + 1, reason, "")
+                        continue
+                    wait_ms = retry_delay_ms(failures, delay_level, delay_ms)
+                    visible_ms = self._clock.wall_ms() + wait_ms
                     self._not_before[group, lease.place, offset] = visible_ms
             results.append(SettleResult(outcome=outcome))
         return results
+
+    async def send_back(
+        self,
+        group: str,
+        messages: Sequence[FailedMessage],
+        *,
+        client_id: str = "",
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        reason: str = "",
+        generation: int | None = None,
+    ) -> list[ReturnResult]:
+        for message in messages:
+            self._topic(message.topic, message.queue)
+            self._groups.check(
+                group,
+                (message.topic, message.queue),
+                epoch=message.epoch,
+                client_id=client_id,
+                generation=generation,
+            )
+        results = []
+        for message in messages:
+            queue = self._queues.get((message.topic, message.queue), [])
+            is_there = message.queue_offset < len(queue)
+            results.append(
+                self._failures.send_back(
+                    group,
+                    message,
+                    queue[message.queue_offset] if is_there else None,
+                    client_id=client_id,
+                    delay_level=delay_level,
+                    delay_ms=delay_ms,
+                    reason=reason,
+                )
+            )
+        return results
+
+    async def begin_transaction(
+        self,
+        batch: RecordBatch,
+        *,
+        producer_group: str,
+        check_immunity_ms: int | None = None,
+        ack: AckMode,
+    ) -> Begun:
+        if not self._topic(batch.topic, batch.queue).perm & PERM_WRITE:
+            raise NotPermitted("read only")
+        return self._transactions.begin(batch, producer_group, check_immunity_ms)
+
+    async def receive_checks(
+        self, producer_group: str, *, client_id: str, checks_max: int = 32, wait_ms: int = 0
+    ) -> list[Check]:
+        while True:
+            found = self._transactions.checks(producer_group, checks_max)
+            if found or not await self._wait(wait_ms):
+                return found
 
     async def extend(
         self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None
@@ -439,143 +545,6 @@ class FakeEngine:
         answer = self._groups.release(group, client_id, places)
         self._wake()
         return answer
-
-    def members(self, group: str | None = None) -> list[MemberState]:
-        return self._groups.members(group)
-
-    def rebalances(self, group: str | None = None) -> list[Rebalance]:
-        return self._groups.rebalances(group)
-
-    def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
-        now_ms = self._clock.wall_ms()
-        return [
-            replace(lock, expires_in_ms=lock.expires_in_ms - now_ms)
-            for lock in self._groups.queue_locks(group)
-        ]
-
-    def release_lock(
-        self, group: str, place: QueuePlace, *, reason: str, expected_owner: str | None = None
-    ) -> LockTransition | None:
-        return self._groups.release_lock(group, place, reason=reason, expected_owner=expected_owner)
-
-    def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
-        return self._groups.rebalance(reason=reason, group=group)
-
-    def history(self, after: int) -> GroupHistory:
-        return self._groups.history(after)
-
-    def backlog(self, group: str | None = None) -> list[QueueBacklog]:
-        return [self._backlog_of(row) for row in self.group_progress(group)]
-
-    def _backlog_of(self, row: GroupProgress) -> QueueBacklog:
-        place = (row.topic, row.queue)
-        oldest_age_ms = None
-        if row.committed < row.max_offset:
-            stored_ms = decode_record(self._queues[place][row.committed], 0).store_time_ms
-            oldest_age_ms = self._clock.wall_ms() - stored_ms
-        lock = self._groups.lock(row.group, place)
-        return QueueBacklog(
-            group=row.group,
-            topic=row.topic,
-            queue=row.queue,
-            committed=row.committed,
-            delivered=row.delivered,
-            max_offset=row.max_offset,
-            in_flight=row.in_flight,
-            oldest_age_ms=oldest_age_ms,
-            stalled_ms=None,
-            head_attempts=None,
-            owner=self._groups.owner(row.group, place),
-            lock_epoch=None if lock is None else lock.epoch,
-            lock_expires_in_ms=(
-                None if lock is None else lock.expires_in_ms - self._clock.wall_ms()
-            ),
-        )
-
-    def queue_ranges(self, topic: str) -> list[QueueRange]:
-        return [
-            QueueRange(
-                topic=topic,
-                queue=queue,
-                min_offset=0,
-                max_offset=len(self._queues.get((topic, queue), [])),
-            )
-            for queue in range(self._topic(topic).queue_count)
-        ]
-
-    def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
-        known = self.catalog.topics
-        return {name: self.queue_ranges(name) for name in known if topics is None or name in topics}
-
-    def clients(self, group: str | None = None) -> list[ClientSeen]:
-        return [
-            ClientSeen(
-                group=name,
-                client_id=client_id,
-                topics=tuple(sorted(topics)),
-                first_seen_ms=first_ms,
-                last_seen_ms=last_ms,
-                is_waiting=False,
-            )
-            for (name, client_id), (topics, first_ms, last_ms) in sorted(self._clients.items())
-            if group in (None, name)
-        ]
-
-    def forget_silent_clients(self, silent_ms: int) -> list[ClientSeen]:
-        since_ms = self._clock.wall_ms() - silent_ms
-        silent = [client for client in self.clients() if client.last_seen_ms < since_ms]
-        for client in silent:
-            del self._clients[client.group, client.client_id]
-        return silent
-
-    def group_progress(self, group: str | None = None) -> list[GroupProgress]:
-        found = []
-        for (name, place), settled in sorted(self._settled.items()):
-            if group in (None, name):
-                end = len(self._queues.get(place, []))
-                out = self._out(name, place)
-                committed = next(o for o in range(end + 1) if o == end or o not in settled)
-                found.append(
-                    GroupProgress(
-                        group=name,
-                        topic=place[0],
-                        queue=place[1],
-                        committed=committed,
-                        delivered=max(settled | out, default=-1) + 1,
-                        in_flight=len(out),
-                        max_offset=end,
-                        ready=end - len(settled | out),
-                    )
-                )
-        return found
-
-    def status(self) -> EngineStatus:
-        recovery = RecoveryReport(
-            epoch=1,
-            clean=True,
-            scanned_bytes=0,
-            scanned_records=0,
-            cut_bytes=0,
-            cut_reason="",
-            log_end=0,
-        )
-        return EngineStatus(
-            store_id="fa4e" * 8,
-            epoch=1,
-            log_start=0,
-            written_offset=self._end,
-            synced_offset=self._end,
-            appended_messages=sum(map(len, self._queues.values())),
-            appended_bytes=self._end,
-            delivered_messages=len(self._attempts),
-            settled_messages=sum(map(len, self._settled.values())),
-            parked=self._parked,
-            leases=len(self._leases),
-            syncs=0,
-            free_bytes=10**12,
-            recovery=recovery,
-            rebalances=self._groups.rebalance_count,
-        )
 
 
 def _matches(record: bytes, expression: str, filter_type: FilterType) -> bool:

@@ -2,7 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
-from apps.engine.api import EngineAPI
+from apps.engine.api import EngineAPI, Later
+from apps.engine.delaytypes import DelayStatus, LevelsDelivered, Recall
+from apps.engine.failuretypes import FailedMessage, ReturnResult
 from apps.engine.grouptypes import (
     BeginOffset,
     GroupHistory,
@@ -16,6 +18,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.transactiontypes import Begun, Check, Ended, Outcome, TransactionStatus
 from apps.engine.types import (
     AckMode,
     Appended,
@@ -83,14 +86,88 @@ class Recorder:
         group: str,
         handles: Sequence[str],
         *,
-        delay_ms: int = 0,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
     ) -> list[SettleResult]:
         self._asked("nack")
         return await self._engine.nack(
-            group, handles, delay_ms=delay_ms, reason=reason, epoch=epoch
+            group, handles, delay_ms=delay_ms, delay_level=delay_level, reason=reason, epoch=epoch
         )
+
+    async def send_back(
+        self,
+        group: str,
+        messages: Sequence[FailedMessage],
+        *,
+        client_id: str = "",
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        reason: str = "",
+        generation: int | None = None,
+    ) -> list[ReturnResult]:
+        self._asked("send_back")
+        return await self._engine.send_back(
+            group,
+            messages,
+            client_id=client_id,
+            delay_level=delay_level,
+            delay_ms=delay_ms,
+            reason=reason,
+            generation=generation,
+        )
+
+    async def begin_transaction(
+        self,
+        batch: RecordBatch,
+        *,
+        producer_group: str,
+        check_immunity_ms: int | None = None,
+        ack: AckMode,
+    ) -> Begun:
+        self._asked("begin_transaction")
+        self.appends.append(([batch], ack))
+        return await self._engine.begin_transaction(
+            batch, producer_group=producer_group, check_immunity_ms=check_immunity_ms, ack=ack
+        )
+
+    def end_transaction(
+        self, transaction_id: str, outcome: Outcome, *, by: str = ""
+    ) -> Later[Ended]:
+        self._asked("end_transaction")
+        return self._engine.end_transaction(transaction_id, outcome, by=by)
+
+    async def receive_checks(
+        self, producer_group: str, *, client_id: str, checks_max: int = 32, wait_ms: int = 0
+    ) -> list[Check]:
+        self._asked("receive_checks")
+        return await self._engine.receive_checks(
+            producer_group, client_id=client_id, checks_max=checks_max, wait_ms=wait_ms
+        )
+
+    def recall(self, handle: str) -> Later[Recall]:
+        self._asked("recall")
+        return self._engine.recall(handle)
+
+    def deliver_now(self, handle: str) -> Later[Recall]:
+        self._asked("deliver_now")
+        return self._engine.deliver_now(handle)
+
+    def deliver_levels(self, messages_max: int = 1_000) -> Later[LevelsDelivered]:
+        return self._engine.deliver_levels(messages_max)
+
+    def delay_levels(self) -> LevelsDelivered:
+        return self._engine.delay_levels()
+
+    def delay_status(self) -> DelayStatus:
+        return self._engine.delay_status()
+
+    def transaction_status(self) -> TransactionStatus:
+        return self._engine.transaction_status()
+
+    def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
+        return self._engine.own_ranges(prefix)
 
     async def extend(
         self, group: str, handles: Sequence[str], *, invisible_ms: int, epoch: int | None = None

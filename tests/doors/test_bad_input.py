@@ -18,7 +18,18 @@ BEGIN = "/api/v1/groups/billing/offsets:begin"
 HEARTBEAT = "/api/v1/groups/billing/members/c:heartbeat"
 ACQUIRE = "/api/v1/groups/billing/locks:acquire"
 RELEASE = "/api/v1/groups/billing/locks:release"
-POSTS = [SEND, RECEIVE, ACK, NACK, EXTEND, COMMIT, BEGIN, HEARTBEAT, ACQUIRE, RELEASE]
+SEND_BACK = "/api/v1/groups/billing/messages:send-back"
+BEGIN_TRANSACTION = "/api/v1/topics/single/transactions"
+COMMIT_TRANSACTION = "/api/v1/transactions/0.1-0:commit"
+ROLL_BACK = "/api/v1/transactions/0.1-0:rollback"
+CHECKS = "/api/v1/producer-groups/tills/checks:receive"
+DELIVER_NOW = "/api/v1/delayed/h:deliver-now"
+# Whose body may be left out.
+SILENT = [COMMIT_TRANSACTION, ROLL_BACK, DELIVER_NOW]
+POSTS = [
+    SEND, RECEIVE, ACK, NACK, EXTEND, COMMIT, BEGIN, HEARTBEAT, ACQUIRE, RELEASE, SEND_BACK,
+    BEGIN_TRANSACTION, CHECKS,
+]  # fmt: skip
 
 PROBLEM_FIELDS = {
     "type",
@@ -213,14 +224,22 @@ async def test_decoding_stops_at_the_first_message_too_many(
     assert_untouched(engine)
 
 
-@pytest.mark.parametrize("field", ["delay_level", "deliver_at", "delay_ms"])
-async def test_a_delay_is_not_supported_and_stores_nothing(
-    client: Client, engine: Recorder, field: str
+@pytest.mark.parametrize("path", SILENT)
+@pytest.mark.parametrize(
+    ("body", "content_type", "code"),
+    [
+        (b"{", "application/json", "bad_json"),
+        (b'{"by": "me"}', "application/json", "invalid_argument"),
+        (b"[]", "application/json", "invalid_argument"),
+        (b"{}", "text/plain", "unsupported_media_type"),
+    ],
+)
+async def test_what_needs_no_body_takes_none_but_an_empty_document(
+    client: Client, engine: Recorder, path: str, body: bytes, content_type: str, code: str
 ) -> None:
-    answer = await client.post(SEND, {"messages": [{"body": "a"}, {"body": "b", field: 5}]})
+    answer = await client.post(path, body=body, headers={"content-type": content_type})
 
-    assert (answer.status, answer.code) == (501, "unsupported")
-    assert answer.json()["errors"][0]["pointer"] == f"/messages/1/{field}"
+    assert answer.code == code
     assert_untouched(engine)
 
 

@@ -116,6 +116,7 @@ async def test_a_refusal_before_a_body_that_was_held_back_closes_the_connection(
         "messages:ack",
         "messages:nack",
         "messages:extend",
+        "messages:send-back",
         "offsets:commit",
         "offsets:begin",
         "locks:acquire",

@@ -12,7 +12,7 @@ from apps.doors.http.pull import PARAMETERS
 from apps.doors.http.routing import ROWS
 from apps.doors.http.settings import DoorSettings
 from apps.engine.grouptypes import QueueBacklog
-from tests.doors.asgi import Client
+from tests.doors.asgi import Client, Response
 from tests.doors.fake_engine import ManualClock
 from tests.doors.recorder import Recorder
 
@@ -109,6 +109,50 @@ async def test_metrics_count_members_locks_and_rebalances(
     assert 'mqweb_queue_locks{consumer_group="billing"} 1' in lines
     assert not any(line.startswith('mqweb_queue_locks{consumer_group="lapsed"') for line in lines)
     assert 'rocketmq_consumer_connections{consumer_group="billing"} 2' in lines
+
+
+async def test_metrics_tell_of_delays_transactions_and_dead_letters(
+    client: Client, clock: ManualClock
+) -> None:
+    def lines_of(answer: Response) -> list[str]:
+        return answer.body.decode().splitlines()
+
+    before = lines_of(await client.get("/metrics"))
+    waiting = [{"body": "x", "delay_ms": wait_ms} for wait_ms in (10_000, 20_000, 30_000)]
+    waiting.append({"body": "y", "delay_level": 3})
+    sent = await client.post("/api/v1/topics/orders/messages", {"messages": waiting})
+    handle = sent.json()["results"][0]["recall_handle"]
+    await client.request("DELETE", f"/api/v1/delayed/{handle}")
+    clock.now_ms += 20_000
+    await client.get("/api/v1/topics/orders/queues/0/messages?offset=0&wait_ms=5000")
+    ids = []
+    for _ in range(3):
+        begun = await client.post(
+            "/api/v1/topics/single/transactions",
+            {"message": {"body": "x"}, "producer_group": "tills"},
+        )
+        ids.append(begun.json()["transaction_id"])
+    await client.post(f"/api/v1/transactions/{ids[0]}:commit")
+    await client.post(f"/api/v1/transactions/{ids[1]}:rollback")
+    await client.get("/api/v1/topics/single/queues/0/messages?offset=0&wait_ms=5000")
+    failed = {"messages": [{"topic": "single", "queue": 0, "offset": 0}], "delay_level": -1}
+    await client.post("/api/v1/groups/billing/messages:send-back", failed)
+    await client.get("/api/v1/topics/%25DLQ%25billing/queues/0/messages?offset=0&wait_ms=5000")
+
+    lines = lines_of(await client.get("/metrics"))
+
+    assert "rocketmq_timing_messages 1" in lines
+    assert "mqweb_delayed_delivered_total 1" in lines
+    assert "mqweb_delayed_cancelled_total 1" in lines
+    assert 'mqweb_delay_level_messages{level="3"} 1' in lines
+    assert 'mqweb_delay_level_messages{level="18"} 0' in lines
+    assert "rocketmq_half_messages 1" in lines
+    assert "rocketmq_commit_messages_total 1" in lines
+    assert "rocketmq_rollback_messages_total 1" in lines
+    assert 'mqweb_dead_letters{consumer_group="billing"} 1' in lines
+    # Nothing was late before anything was delivered.
+    assert not any(line.startswith("mqweb_delay_lateness_ms ") for line in before)
+    assert any(line.startswith("mqweb_delay_lateness_ms ") for line in lines)
 
 
 def backlog_row(group: str, queue: int, *, age_ms: int | None, lag: int) -> QueueBacklog:

@@ -9,6 +9,7 @@ import hmac
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import Any
 
 from apps.bridge import control
@@ -83,7 +84,10 @@ async def _answered(engine_of: EngineOf, verb: control.Verb, receive: Receive) -
         engine = engine_of()
         if engine is None:
             raise Stopping("the engine is not open")
-        return HTTPStatus.OK, control.packed(verb.ask(engine, argument))
+        answer = verb.ask(engine, argument)
+        if isawaitable(answer):
+            answer = await answer
+        return HTTPStatus.OK, control.packed(answer)
     except EngineError as error:
         is_later = error.retriable
         status = HTTPStatus.SERVICE_UNAVAILABLE if is_later else HTTPStatus.UNPROCESSABLE_ENTITY

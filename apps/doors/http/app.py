@@ -10,6 +10,7 @@ from urllib.parse import quote
 from apps.doors.hosts import host_check
 from apps.doors.http import (
     answers,
+    delayed,
     health,
     locks,
     members,
@@ -18,7 +19,9 @@ from apps.doors.http import (
     pull,
     receive,
     send,
+    sendback,
     settle,
+    transactions,
 )
 from apps.doors.http.answers import Answer, Header
 from apps.doors.http.calls import Call, Door, Receive, Scope, Send
@@ -27,7 +30,7 @@ from apps.doors.http.routing import Match, Verb, is_data_plane, resolve
 from apps.doors.http.settings import DoorSettings
 from apps.engine.api import EngineAPI
 from apps.engine.clock import Clock, SystemClock
-from apps.engine.errors import EngineError, Stopping, Unsupported
+from apps.engine.errors import EngineError, Stopping
 
 __all__ = ["Application", "DoorSettings", "EngineOf", "create_app", "is_data_plane"]
 
@@ -41,6 +44,7 @@ _HANDLERS: Mapping[Verb, Handler] = {
     Verb.RECEIVE: receive.receive,
     Verb.ACK: settle.ack,
     Verb.NACK: settle.nack,
+    Verb.SEND_BACK: sendback.send_back,
     Verb.EXTEND: settle.extend,
     Verb.COMMIT: offsets.commit,
     Verb.BEGIN: offsets.begin,
@@ -49,6 +53,12 @@ _HANDLERS: Mapping[Verb, Handler] = {
     Verb.LEAVE: members.leave,
     Verb.ACQUIRE: locks.acquire,
     Verb.RELEASE: locks.release,
+    Verb.BEGIN_TRANSACTION: transactions.begin,
+    Verb.COMMIT_TRANSACTION: transactions.commit,
+    Verb.ROLL_BACK_TRANSACTION: transactions.roll_back,
+    Verb.RECEIVE_CHECKS: transactions.receive_checks,
+    Verb.RECALL: delayed.recall,
+    Verb.DELIVER_NOW: delayed.deliver_now,
     Verb.READY: health.ready,
     Verb.METRICS: metrics.metrics,
 }
@@ -80,8 +90,6 @@ def create_app(
             verb, match = _route(scope)
             if verb is Verb.ALIVE:
                 answer = health.alive()
-            elif verb is Verb.UNSUPPORTED:
-                raise Unsupported("this operation does not exist in this version")
             else:
                 engine = engine_of()
                 if engine is None:
@@ -91,6 +99,7 @@ def create_app(
                     match.name,
                     match.queue,
                     match.client_id,
+                    match.token,
                     scope,
                     fields,
                     receive,

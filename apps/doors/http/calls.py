@@ -6,18 +6,22 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from inspect import isawaitable
+from typing import Any, TypeVar
 
 from apps.doors.http.settings import DoorSettings
-from apps.engine.api import EngineAPI
+from apps.engine.api import EngineAPI, Later
 from apps.engine.clock import Clock
 from apps.engine.codec.ids import MessageIds, host_bytes
+from apps.engine.types import TopicSpec
 
 # ASGI's own types: an event is a mapping of whatever its kind defines.
 Event = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
+
+_Value = TypeVar("_Value")
 
 # What a caller may choose as request id: it is written into logs and headers.
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
@@ -49,6 +53,12 @@ class Door:
     turns: dict[str, int] = field(default_factory=dict)
     """Round robin: how many requests without a key each known topic has had."""
 
+    def next_turn(self, topic: TopicSpec) -> int:
+        """Return the queue whose turn it is; a request's messages without a key stay together."""
+        turn = self.turns.get(topic.name, 0)
+        self.turns[topic.name] = turn + 1
+        return turn % topic.writable_count
+
 
 class Call:
     """One request to one verb. A plain slotted class: it is made for every request."""
@@ -63,6 +73,7 @@ class Call:
         "queue",
         "receive",
         "request_id",
+        "token",
     )
 
     def __init__(
@@ -71,6 +82,7 @@ class Call:
         name: str,
         queue: int,
         client_id: str,
+        token: str,
         scope: Scope,
         fields: dict[bytes, bytes],
         receive: Receive,
@@ -78,12 +90,13 @@ class Call:
     ) -> None:
         """Keep what handlers look at; `fields` are the headers by lower-case name.
 
-        `name`, `queue` and `client_id` are those of the address.
+        `name`, `queue`, `client_id` and `token` are those of the address.
         """
         self.engine = engine
         self.name = name
         self.queue = queue
         self.client_id = client_id
+        self.token = token
         self.query: bytes = scope["query_string"]
         self.client: tuple[str, int] | None = scope.get("client")
         self.fields = fields
@@ -93,6 +106,11 @@ class Call:
     def born_host(self) -> bytes:
         """Return the client's address and port as a record keeps them."""
         return _born_host(self.client)
+
+
+async def settled(answer: Later[_Value]) -> _Value:
+    """Return the answer of a verb that may have to wait for the disk."""
+    return await answer if isawaitable(answer) else answer
 
 
 @lru_cache(maxsize=1024)

@@ -2,38 +2,102 @@
 
 import binascii
 from dataclasses import dataclass
+from enum import Enum, auto
+from typing import NamedTuple
 
+from apps.doors.http import places
+from apps.doors.http.refusals import invalid
 from apps.doors.http.settings import DoorSettings
 from apps.doors.http.shapes import OutgoingMessage
 from apps.engine.codec import properties as names
 from apps.engine.codec.tags import queue_of_key
 from apps.engine.errors import (
+    DelayTooLong,
     InvalidArgument,
     MalformedBatch,
     MessageTooLarge,
     UnknownQueue,
 )
+from apps.engine.types import Special
+
+_ONE_DELAY = "give one of delay_level, deliver_at and delay_ms"
+
+
+class Waiting(Enum):
+    """What a message waits for. The engine keeps the ways apart, and so do batches."""
+
+    NOT = auto()
+    LEVEL = auto()
+    TIME = auto()
+
+
+class Delay(NamedTuple):
+    """What a message waits for, and the property of its record that says so."""
+
+    waiting: Waiting
+    name: str
+    value: int
 
 
 @dataclass(slots=True)
 class Run:
-    """Records of consecutive messages for one queue, and what the answer will say of them."""
+    """Records of consecutive messages for one queue, and what the answer will say of them.
+
+    All of them wait for the same.
+    """
 
     queue: int
+    waiting: Waiting
     records: list[bytes]
     sizes: list[int]
     tag_hashes: list[int]
     indexes: list[int]
     message_ids: list[str]
+    special: Special
 
 
-def is_delayed(message: OutgoingMessage) -> str | None:
-    """Return the field by which a message asks for a delay; None when it does not."""
+def is_delayed(message: OutgoingMessage) -> bool:
+    """Say whether a message asks for a delay of any kind."""
+    return (
+        message.delay_level is not None
+        or message.deliver_at is not None
+        or message.delay_ms is not None
+    )
+
+
+def delay_field(message: OutgoingMessage) -> str:
+    """Return the first field by which a delayed message asks for that."""
     if message.delay_level is not None:
         return "delay_level"
-    if message.deliver_at is not None:
-        return "deliver_at"
-    return None if message.delay_ms is None else "delay_ms"
+    return "delay_ms" if message.deliver_at is None else "deliver_at"
+
+
+def delay_of(message: OutgoingMessage, pointer: str) -> Delay:
+    """Return what a message that asks for a delay waits for.
+
+    Raises Refusal, naming the field below `pointer`, when it asks twice or names no time.
+    """
+    level, time, delay_ms = message.delay_level, message.deliver_at, message.delay_ms
+    if delay_ms is not None:
+        if level is not None or time is not None:
+            raise invalid(f"{pointer}/delay_ms", _ONE_DELAY)
+        return Delay(Waiting.TIME, names.TIMER_DELAY_MS, delay_ms)
+    if time is not None:
+        if level is not None:
+            raise invalid(f"{pointer}/deliver_at", _ONE_DELAY)
+        due_ms = places.time_at(time, f"{pointer}/deliver_at")
+        return Delay(Waiting.TIME, names.TIMER_DELIVER_MS, due_ms)
+    assert level is not None
+    return Delay(Waiting.LEVEL, names.DELAY, level)
+
+
+def check_delay(delay: Delay, now_ms: int, settings: DoorSettings) -> None:
+    """Raise DelayTooLong for a time further off than messages may wait; no level is."""
+    if delay.waiting is Waiting.LEVEL:
+        return
+    wait_ms = delay.value if delay.name == names.TIMER_DELAY_MS else delay.value - now_ms
+    if wait_ms > settings.delay_ms_max:
+        raise DelayTooLong(f"a message waits for at most {settings.delay_ms_max} ms")
 
 
 def queue_for(message: OutgoingMessage, queue_count: int) -> int | None:
@@ -75,7 +139,9 @@ def body_of(message: OutgoingMessage, settings: DoorSettings) -> bytes:
     return body
 
 
-def properties_of(message: OutgoingMessage, message_id: str, settings: DoorSettings) -> bytes:
+def properties_of(
+    message: OutgoingMessage, message_id: str, settings: DoorSettings, delay: Delay | None = None
+) -> bytes:
     """Return the property section; raise InvalidArgument or MessageTooLarge."""
     properties: dict[str, str] = {}
     if message.tag is not None:
@@ -90,6 +156,8 @@ def properties_of(message: OutgoingMessage, message_id: str, settings: DoorSetti
             raise InvalidArgument("producer_id and producer_seq go together")
         properties[names.PRODUCER_ID] = message.producer_id
         properties[names.PRODUCER_SEQ] = str(message.producer_seq)
+    if delay is not None:
+        properties[delay.name] = str(delay.value)
     if message.properties:
         for name in message.properties:
             if name in names.RESERVED:

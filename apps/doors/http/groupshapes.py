@@ -15,6 +15,7 @@ from apps.doors.http.shapes import (
     QueueItem,
     Reason,
     Request,
+    Time,
     Wait,
 )
 from apps.engine import limits
@@ -25,9 +26,6 @@ QUEUES_MAX = limits.QUEUE_COUNT_MAX
 SITE_CHARACTERS_MAX = limits.NAME_CHARACTERS_MAX
 
 Offset = OffsetText | Long
-Time = Annotated[
-    int | str, Meta(description="RFC 3339 with a time zone, or milliseconds since 1970 UTC")
-]
 Holder = Annotated[str, Meta(min_length=1, max_length=limits.CLIENT_ID_CHARACTERS_MAX)]
 Queues = Annotated[list[QueueItem], Meta(min_length=1, max_length=QUEUES_MAX)]
 
@@ -77,10 +75,6 @@ class HeartbeatAnswer(Struct, frozen=True, gc=False):
     assignment: dict[str, list[int]]
     heartbeat_ms: int
     retry_max: int | None
-
-
-class LeaveBody(Request, frozen=True, gc=False):
-    """A document without fields; it may be left out."""
 
 
 class LocksBody(Request, frozen=True, gc=False):
@@ -174,7 +168,6 @@ class OffsetAtAnswer(Struct, frozen=True, gc=False):
 
 
 heartbeat_decoder = msgspec.json.Decoder(HeartbeatBody)
-leave_decoder = msgspec.json.Decoder(LeaveBody)
 locks_decoder = msgspec.json.Decoder(LocksBody)
 commit_decoder = msgspec.json.Decoder(CommitRequest)
 begin_decoder = msgspec.json.Decoder(BeginBody)

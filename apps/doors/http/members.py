@@ -9,9 +9,9 @@ from apps.doors.http.groupshapes import (
     HeartbeatBody,
     SubscriptionItem,
     heartbeat_decoder,
-    leave_decoder,
 )
 from apps.doors.http.refusals import invalid
+from apps.doors.http.shapes import empty_decoder
 from apps.engine.grouptypes import BlockedHead, HeartbeatRequest, Subscription
 
 
@@ -75,6 +75,6 @@ def _blocked_of(index: int, item: BlockedItem) -> BlockedHead:
 
 async def leave(_door: Door, call: Call) -> Answer:
     """Let a member leave its group at once; a body is not needed."""
-    await reading.nothing_of(call, leave_decoder)
+    await reading.nothing_of(call, empty_decoder)
     await call.engine.leave(call.name, call.client_id)
     return answers.empty(204)

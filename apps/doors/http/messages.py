@@ -3,9 +3,10 @@
 from base64 import b64encode
 from collections.abc import Iterator
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
-from apps.doors.http.shapes import IncomingMessage
+from apps.doors.http.shapes import AttemptItem, IncomingMessage
 from apps.doors.http.times import rfc3339
 from apps.engine.codec import properties as names
 from apps.engine.codec.batch import starts_of
@@ -15,10 +16,14 @@ from apps.engine.filters.subscription import compile_filter
 from apps.engine.types import FilterType, MessageBlock
 
 # Shown as fields of their own.
-_FIELDS = frozenset({names.TAGS, names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY})
+_FIELDS = frozenset(
+    {names.TAGS, names.KEYS, names.UNIQ_KEY, names.SHARDING_KEY, names.RETRY_HISTORY}
+)
 # Where a retried or dead message came from, in the order of preference.
-_ORIGIN_TOPICS = ("DLQ_ORIGIN_TOPIC", "RETRY_TOPIC")
-_ORIGIN_MESSAGE_IDS = ("DLQ_ORIGIN_MESSAGE_ID", "ORIGIN_MESSAGE_ID")
+_ORIGIN_TOPICS = (names.DLQ_ORIGIN_TOPIC, names.RETRY_TOPIC)
+_ORIGIN_MESSAGE_IDS = (names.DLQ_ORIGIN_MESSAGE_ID, names.ORIGIN_MESSAGE_ID)
+# Number, wall ms, reason and client id of each failed attempt.
+_history = msgspec.json.Decoder(list[tuple[int, int, str, str]])
 
 
 def records_of(block: MessageBlock) -> Iterator[Record]:
@@ -74,21 +79,34 @@ def message_of(
         keys=properties.get(names.KEYS, "").split(),
         properties={name: value for name, value in properties.items() if name not in _FIELDS},
         sharding_key=properties.get(names.SHARDING_KEY),
-        born_time=_born_time(record.born_time_ms),
+        born_time=_time(record.born_time_ms),
         store_time=rfc3339(record.store_time_ms),
         reconsume_times=record.reconsume_times,
         body=body,
         body_base64=body_base64,
         origin_topic=_first(properties, _ORIGIN_TOPICS),
         origin_message_id=_first(properties, _ORIGIN_MESSAGE_IDS),
+        attempts=_attempts_of(properties),
         receipt_handle=receipt_handle,
         delivery_attempt=delivery_attempt,
         invisible_until=invisible_until,
     )
 
 
-def _born_time(time_ms: int) -> str | None:
-    """Return when the producer says it made the message; None for what is no time at all."""
+def _attempts_of(properties: dict[str, str]) -> list[AttemptItem] | UnsetType:
+    """Return the failed attempts a record tells of. A client may have written it, and anything."""
+    history = properties.get(names.RETRY_HISTORY)
+    if history is None:
+        return UNSET
+    try:
+        rows = _history.decode(history)
+    except (msgspec.DecodeError, RecursionError):
+        return UNSET
+    return [AttemptItem(number, _time(at_ms), text, who) for number, at_ms, text, who in rows]
+
+
+def _time(time_ms: int) -> str | None:
+    """Return a time somebody else wrote; None for what is no time at all."""
     try:
         return rfc3339(time_ms) if time_ms > 0 else None
     except (ValueError, OverflowError, OSError):

@@ -13,8 +13,11 @@ from itertools import groupby
 from apps.doors.http.answers import METRICS, Answer
 from apps.doors.http.calls import Call, Door
 from apps.engine.api import EngineAPI
+from apps.engine.codec.layout import DEAD_LETTER_PREFIX
+from apps.engine.delaytypes import DelayLevelState, DelayStatus
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import QueueBacklog
+from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import EngineStatus
 
 # Topics and groups are named by strangers, and whoever scrapes keeps a history of each series. The
@@ -80,6 +83,14 @@ def _all(engine: EngineAPI) -> Iterator[Metric]:
     yield from _of_backlog(backlog)
     yield from _of_queues(backlog)
     yield from _of_groups(engine)
+    yield from _of_delays(engine.delay_status())
+    yield from _of_levels(engine.delay_levels().levels)
+    yield from _of_transactions(engine.transaction_status())
+    yield _of_dead_letters(engine)
+
+
+def _known(name: str, text: str, value: int | None) -> Metric:
+    return Metric(name, "gauge", text, () if value is None else (({}, value),))
 
 
 def _one(name: str, kind: str, text: str, value: int) -> Metric:
@@ -188,3 +199,71 @@ def _of_groups(engine: EngineAPI) -> Iterator[Metric]:
     ):
         samples = [({"consumer_group": group}, count) for group, count in sorted(counts.items())]
         yield Metric(name, "gauge", text, samples)
+
+
+def _of_delays(status: DelayStatus) -> Iterator[Metric]:
+    for name, kind, text, value in (
+        (
+            "rocketmq_timing_messages",
+            "gauge",
+            "Messages with a delay of their own.",
+            status.pending,
+        ),
+        ("mqweb_delayed_delivered_total", "counter", "Of these, delivered.", status.delivered),
+        ("mqweb_delayed_cancelled_total", "counter", "Of these, cancelled.", status.cancelled),
+        ("mqweb_delayed_sent_now_total", "counter", "Delivered before time.", status.sent_now),
+        (
+            "mqweb_delayed_without_topic_total",
+            "counter",
+            "Due messages whose topic was deleted.",
+            status.without_topic,
+        ),
+        (
+            "mqweb_delay_clock_held_ms",
+            "gauge",
+            "By how much deliveries are held back after the clock jumped ahead.",
+            status.clock_held_ms,
+        ),
+    ):
+        yield _one(name, kind, text, value)
+    text = "How late the last message with a delay of its own was."
+    yield _known("mqweb_delay_lateness_ms", text, status.late_ms)
+    samples = [
+        ({"within_s": "+Inf" if seconds is None else str(seconds)}, count)
+        for seconds, count in status.histogram
+    ]
+    text = "Delayed messages that are due within so many seconds, and not within fewer."
+    yield Metric("mqweb_delayed_due_messages", "gauge", text, samples)
+
+
+def _of_levels(levels: Sequence[DelayLevelState]) -> Iterator[Metric]:
+    pending = [({"level": str(row.level)}, row.max_offset - row.delivered) for row in levels]
+    late_ms = [
+        ({"level": str(row.level)}, row.late_ms) for row in levels if row.late_ms is not None
+    ]
+    yield Metric("mqweb_delay_level_messages", "gauge", "Messages in a delay level.", pending)
+    text = "How late the last message of a delay level was."
+    yield Metric("mqweb_delay_level_lateness_ms", "gauge", text, late_ms)
+
+
+def _of_transactions(status: TransactionStatus) -> Iterator[Metric]:
+    for name, kind, text, value in (
+        ("rocketmq_half_messages", "gauge", "Undecided transactions.", status.pending),
+        ("rocketmq_commit_messages_total", "counter", "Committed.", status.committed),
+        ("rocketmq_rollback_messages_total", "counter", "Rolled back.", status.rolled_back),
+        ("mqweb_transactions_begun_total", "counter", "Begun.", status.begun),
+        ("mqweb_transactions_given_up_total", "counter", "Given up.", status.given_up),
+        ("mqweb_transaction_checks_total", "counter", "Checks handed out.", status.checks),
+    ):
+        yield _one(name, kind, text, value)
+
+
+def _of_dead_letters(engine: EngineAPI) -> Metric:
+    kept = [
+        (
+            {"consumer_group": topic.removeprefix(DEAD_LETTER_PREFIX)},
+            sum(found.max_offset - found.min_offset for found in ranges),
+        )
+        for topic, ranges in sorted(engine.own_ranges(DEAD_LETTER_PREFIX).items())
+    ]
+    return Metric("mqweb_dead_letters", "gauge", "Dead letters in the log.", kept)

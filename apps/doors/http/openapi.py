@@ -5,9 +5,9 @@ Plain dictionaries: whoever publishes the schema merges them with the control pl
 
 import msgspec
 
-from apps.doors.http import groupshapes, operations, shapes
+from apps.doors.http import careshapes, groupshapes, operations, shapes
 from apps.doors.http.operations import Document
-from apps.doors.http.routing import ROWS, Row, Verb
+from apps.doors.http.routing import ROWS, TOKEN_PATTERN, Row
 from apps.engine import limits
 
 _TYPES = (
@@ -21,6 +21,7 @@ _TYPES = (
     shapes.NackRequest,
     shapes.ExtendRequest,
     shapes.SettleAnswer,
+    shapes.EmptyBody,
     shapes.Health,
     shapes.Problem,
     groupshapes.CommitRequest,
@@ -29,9 +30,16 @@ _TYPES = (
     groupshapes.OffsetAtAnswer,
     groupshapes.HeartbeatBody,
     groupshapes.HeartbeatAnswer,
-    groupshapes.LeaveBody,
     groupshapes.LocksBody,
     groupshapes.LocksAnswer,
+    careshapes.SendBackBody,
+    careshapes.SendBackAnswer,
+    careshapes.BeginTransactionBody,
+    careshapes.BegunAnswer,
+    careshapes.EndedAnswer,
+    careshapes.ChecksBody,
+    careshapes.ChecksAnswer,
+    careshapes.RecallAnswer,
 )
 
 
@@ -42,7 +50,7 @@ def components() -> Document:
 
 
 def paths() -> Document:
-    """Return the `paths` object: every address and method the door answers, absent ones too."""
+    """Return the `paths` object: every address and method the door answers."""
     return {row.path: _path_item(row) for row in ROWS}
 
 
@@ -52,18 +60,11 @@ def _path_item(row: Row) -> Document:
         if method == "HEAD":
             continue
         operation = operations.operation_of(verb)
-        operation["operationId"] = _operation_id(row.path, verb)
+        operation["operationId"] = f"data_{verb.value}"
         operation["parameters"] = _path_parameters(row.path) + operation.get("parameters", [])
         operation["responses"]["default"] = operations.problem("A problem document.")
         item[method.lower()] = operation
     return item
-
-
-def _operation_id(path: str, verb: Verb) -> str:
-    if verb is not Verb.UNSUPPORTED:
-        return f"data_{verb.value}"
-    words = "".join(letter if letter.isalnum() else " " for letter in path).split()
-    return "_".join(["data", *words[2:]])
 
 
 def _path_parameters(path: str) -> list[Document]:
@@ -81,4 +82,4 @@ def _path_schema(name: str) -> Document:
         return {"type": "integer", "minimum": 0, "maximum": limits.QUEUE_COUNT_MAX - 1}
     if name == "client_id":
         return {"type": "string", "minLength": 1, "maxLength": limits.CLIENT_ID_CHARACTERS_MAX}
-    return {"type": "string"}
+    return {"type": "string", "pattern": f"^{TOKEN_PATTERN.pattern}$"}

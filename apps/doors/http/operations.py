@@ -83,7 +83,8 @@ def _send() -> Document:
         "requestBody": _body({_JSON: "SendRequest", wire.MEDIA_TYPE: None}),
         "responses": {
             "201": {
-                "description": "All messages are stored: a result each, or where the batch lies.",
+                "description": "All messages are stored, now or (`repeat`) before: a result each, "
+                "or where the batch lies.",
                 "content": {
                     _JSON: {
                         "schema": {
@@ -98,6 +99,10 @@ def _send() -> Document:
             },
             "202": _answer("Handed over with ack `oneway`; nothing is promised."),
             "207": _answer("Some messages were refused, the others stored.", {_JSON: "SendAnswer"}),
+            "409": problem(
+                "Code `sequence_too_old`: below all that is remembered of its producer. Nothing "
+                "is stored."
+            ),
         },
     }
 
@@ -195,7 +200,7 @@ def _heartbeat() -> Document:
 def _leave() -> Document:
     return {
         "summary": "Leave a group and give its locks back",
-        "requestBody": _body({_JSON: "LeaveBody"}) | {"required": False},
+        "requestBody": _body({_JSON: "EmptyBody"}) | {"required": False},
         "responses": {"204": _answer("The client is no member of the group.")},
     }
 
@@ -219,11 +224,69 @@ def _metrics() -> Document:
     }
 
 
-def _unsupported() -> Document:
+def _send_back() -> Document:
     return {
-        "summary": "Not in this version",
-        "responses": {"501": problem("Code `unsupported`.")},
+        "summary": "Have messages tried again that the reader of a queue failed at",
+        "requestBody": _body({_JSON: "SendBackBody"}),
+        "responses": {
+            "200": _answer("Each is taken care of.", {_JSON: "SendBackAnswer"}),
+            "207": _answer("Some are not in their queue (410).", {_JSON: "SendBackAnswer"}),
+            "409": problem(f"{_OWNED} Nothing is sent back."),
+        },
     }
+
+
+def _begin_transaction() -> Document:
+    return {
+        "summary": "Send a message that nobody sees until its transaction is committed",
+        "requestBody": _body({_JSON: "BeginTransactionBody"}),
+        "responses": {"201": _answer("It is stored.", {_JSON: "BegunAnswer"})},
+    }
+
+
+def _end_transaction(summary: str) -> Document:
+    return {
+        "summary": summary,
+        "requestBody": _body({_JSON: "EmptyBody"}) | {"required": False},
+        "responses": {
+            "200": _answer("It is decided so, now or before.", {_JSON: "EndedAnswer"}),
+            "404": problem("Code `unknown_transaction`."),
+            "409": problem("Code `transaction_decided`: it was decided otherwise before."),
+        },
+    }
+
+
+def _receive_checks() -> Document:
+    return {
+        "summary": "Ask which transactions of a producer group are to be decided",
+        "requestBody": _body({_JSON: "ChecksBody"}),
+        "responses": {
+            "200": _answer(
+                "Messages whose transactions are to be committed or rolled back; an empty list "
+                "when nothing came.",
+                {_JSON: "ChecksAnswer"},
+            )
+        },
+    }
+
+
+def _recall(summary: str, meaning: str, conflict: str) -> Document:
+    return {
+        "summary": summary,
+        "responses": {
+            "200": _answer(meaning, {_JSON: "RecallAnswer"}),
+            "404": problem("Code `unknown_handle`."),
+            "409": problem(conflict),
+        },
+    }
+
+
+def _deliver_now() -> Document:
+    return _recall(
+        "Deliver a delayed message before its time",
+        "It is in its queue, now or because it was due.",
+        "Code `already_cancelled`.",
+    ) | {"requestBody": _body({_JSON: "EmptyBody"}) | {"required": False}}
 
 
 _OPERATIONS = {
@@ -232,6 +295,7 @@ _OPERATIONS = {
     Verb.RECEIVE: _receive,
     Verb.ACK: lambda: _settling("Settle messages for good", "AckRequest"),
     Verb.NACK: lambda: _settling("Give messages back", "NackRequest"),
+    Verb.SEND_BACK: _send_back,
     Verb.EXTEND: lambda: _settling("Hide messages for longer", "ExtendRequest"),
     Verb.COMMIT: _commit,
     Verb.BEGIN: _begin,
@@ -244,10 +308,19 @@ _OPERATIONS = {
     Verb.RELEASE: lambda: _locks(
         "Give locks of queues back", "Nothing is locked; those of others are refused."
     ),
+    Verb.BEGIN_TRANSACTION: _begin_transaction,
+    Verb.COMMIT_TRANSACTION: lambda: _end_transaction("Let everybody see a message"),
+    Verb.ROLL_BACK_TRANSACTION: lambda: _end_transaction("Drop a message that nobody saw"),
+    Verb.RECEIVE_CHECKS: _receive_checks,
+    Verb.RECALL: lambda: _recall(
+        "Cancel a delayed message",
+        "It will not be delivered: it is cancelled, now or before.",
+        "Code `already_delivered`.",
+    ),
+    Verb.DELIVER_NOW: _deliver_now,
     Verb.ALIVE: lambda: _probe("Is the process alive?", "It serves requests."),
     Verb.READY: lambda: _probe("Is the engine open?", "It is."),
     Verb.METRICS: _metrics,
-    Verb.UNSUPPORTED: _unsupported,
 }
 
 assert set(_OPERATIONS) == set(Verb)

@@ -9,7 +9,9 @@ from apps.doors.http.refusals import Refusal, invalid
 from apps.doors.http.routing import name_rule
 from apps.doors.http.shapes import QueueItem
 from apps.engine import limits
+from apps.engine.errors import UnknownQueue, UnknownTopic
 from apps.engine.grouptypes import QueuePlace
+from apps.engine.types import CatalogSnapshot, TopicSpec
 
 _DECIMAL = re.compile(r"[0-9]{1,19}")
 
@@ -29,6 +31,16 @@ def _named(name: str, kind: str, pointer: str) -> str:
         rule = name_rule(kind)
         raise Refusal("invalid_name", rule, errors=({"pointer": pointer, "detail": rule},))
     return name
+
+
+def writable_topic(catalog: CatalogSnapshot, name: str) -> TopicSpec:
+    """Return a topic that takes messages; raise UnknownTopic, or UnknownQueue when it has none."""
+    topic = catalog.topics.get(name)
+    if topic is None:
+        raise UnknownTopic(f"there is no topic {name}")
+    if topic.writable_count == 0:
+        raise UnknownQueue("no queue of the topic takes messages")
+    return topic
 
 
 def places_at(items: Iterable[QueueItem], pointer: str) -> list[QueuePlace]:

@@ -68,10 +68,15 @@ async def json_of(call: Call, decoder: msgspec.json.Decoder[_Value], bytes_max: 
 
     Raises Refusal when it is none, or longer than `bytes_max` or 1 MiB.
     """
+    require_json(call)
+    return decode(decoder, await body_of(call, min(bytes_max, _COMMAND_BYTES_MAX)))
+
+
+def require_json(call: Call) -> None:
+    """Raise Refusal unless the request says that its body is JSON."""
     content_type = call.fields.get(b"content-type", b"")
     if content_type != b"application/json" and not is_json(content_type):
         raise unsupported_media_type("application/json")
-    return decode(decoder, await body_of(call, min(bytes_max, _COMMAND_BYTES_MAX)))
 
 
 async def nothing_of(call: Call, decoder: msgspec.json.Decoder[Any]) -> None:

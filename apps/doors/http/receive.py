@@ -34,7 +34,7 @@ async def receive(door: Door, call: Call) -> Answer:
     if is_binary:
         return 200, answers.RECORDS, wire.build_receive(result)
     shown = messages.TagFilter(request.filter, request.filter_type)
-    found, collisions = _messages_of(result.leases, shown)
+    found, collisions = _messages_of(result.leases, shown, request.topics)
     if collisions:
         # The engine matched hashes. To the group these messages are filtered out, so settled.
         await call.engine.ack(call.name, collisions)
@@ -42,9 +42,12 @@ async def receive(door: Door, call: Call) -> Answer:
 
 
 def _blocked_of(request: ReceiveRequest, result: ReceiveResult) -> list[int | QueueItem]:
-    """Return the queues passed over, by number alone where that says which they are."""
+    """Return the queues passed over, by number alone where that says which they are.
+
+    The group's retry topic may be among them; it has one queue, which is not the topic's.
+    """
     if len(request.topics) == 1:
-        return [queue for _topic, queue in result.blocked]
+        return [queue for topic, queue in result.blocked if topic == request.topics[0]]
     return [QueueItem(topic=topic, queue=queue) for topic, queue in result.blocked]
 
 
@@ -83,23 +86,25 @@ def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveReq
 
 
 def _messages_of(
-    leases: tuple[Lease, ...], tag_filter: messages.TagFilter
+    leases: tuple[Lease, ...], tag_filter: messages.TagFilter, topics: tuple[str, ...]
 ) -> tuple[list[IncomingMessage], list[str]]:
     """Return the messages, and the handles of those that only share a hash with the filter."""
     found: list[IncomingMessage] = []
     collisions: list[str] = []
     for lease in leases:
         invisible_until = rfc3339(lease.invisible_until_ms)
+        # What comes again was matched before, and the retry topic has no filter.
+        is_filtered = lease.block.topic in topics
         for record in messages.records_of(lease.block):
             handle = f"{lease.token}:{record.queue_offset}"
-            if tag_filter.is_collision(record):
+            if is_filtered and tag_filter.is_collision(record):
                 collisions.append(handle)
                 continue
             found.append(
                 messages.message_of(
                     record,
                     receipt_handle=handle,
-                    delivery_attempt=lease.attempt,
+                    delivery_attempt=record.reconsume_times + lease.attempt,
                     invisible_until=invisible_until,
                 )
             )

@@ -16,6 +16,8 @@ from apps.engine.errors import EngineError, InvalidArgument, InvalidName
 # Longer than any valid address: a name of 127 characters and a client id of 255, each character
 # of up to four bytes and each byte written as `%XX`.
 PATH_BYTES_MAX = 4096
+# A recall handle or a transaction id. What is none of these was not issued by any store.
+TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._=-]{1,1024}")
 _QUEUE = re.compile(r"[0-9]{1,10}")
 
 
@@ -27,6 +29,7 @@ class Verb(StrEnum):
     RECEIVE = "receive"
     ACK = "ack"
     NACK = "nack"
+    SEND_BACK = "send_back"
     EXTEND = "extend"
     COMMIT = "commit"
     BEGIN = "begin"
@@ -35,8 +38,12 @@ class Verb(StrEnum):
     LEAVE = "leave"
     ACQUIRE = "acquire_locks"
     RELEASE = "release_locks"
-    UNSUPPORTED = "unsupported"
-    """In the contract, and not in this version."""
+    BEGIN_TRANSACTION = "begin_transaction"
+    COMMIT_TRANSACTION = "commit_transaction"
+    ROLL_BACK_TRANSACTION = "roll_back_transaction"
+    RECEIVE_CHECKS = "receive_checks"
+    RECALL = "recall"
+    DELIVER_NOW = "deliver_now"
     ALIVE = "alive"
     READY = "ready"
     METRICS = "metrics"
@@ -71,6 +78,7 @@ ROWS = (
     _post("/api/v1/groups/{group}/messages:ack", Verb.ACK),
     _post("/api/v1/groups/{group}/messages:nack", Verb.NACK),
     _post("/api/v1/groups/{group}/messages:extend", Verb.EXTEND),
+    _post("/api/v1/groups/{group}/messages:send-back", Verb.SEND_BACK),
     _post("/api/v1/groups/{group}/offsets:commit", Verb.COMMIT),
     _post("/api/v1/groups/{group}/offsets:begin", Verb.BEGIN),
     _get("/api/v1/topics/{topic}/queues/{queue}/offset", Verb.OFFSET_AT),
@@ -78,11 +86,17 @@ ROWS = (
     _post("/api/v1/groups/{group}/members/{client_id}:leave", Verb.LEAVE),
     _post("/api/v1/groups/{group}/locks:acquire", Verb.ACQUIRE),
     _post("/api/v1/groups/{group}/locks:release", Verb.RELEASE),
-    _post("/api/v1/topics/{topic}/transactions", Verb.UNSUPPORTED),
-    _post("/api/v1/transactions/{id}:commit", Verb.UNSUPPORTED),
-    _post("/api/v1/transactions/{id}:rollback", Verb.UNSUPPORTED),
-    _post("/api/v1/producer-groups/{group}/checks:receive", Verb.UNSUPPORTED),
-    Row("/api/v1/delayed/{recall_handle}", {"DELETE": Verb.UNSUPPORTED}),
+    _post("/api/v1/topics/{topic}/transactions", Verb.BEGIN_TRANSACTION),
+    _post("/api/v1/transactions/{transaction_id}:commit", Verb.COMMIT_TRANSACTION),
+    _post("/api/v1/transactions/{transaction_id}:rollback", Verb.ROLL_BACK_TRANSACTION),
+    _post("/api/v1/producer-groups/{group}/checks:receive", Verb.RECEIVE_CHECKS),
+    # Above the row whose last segment would take the verb's name in.
+    _post("/api/v1/delayed/{recall_handle}:deliver-now", Verb.DELIVER_NOW),
+    Row(
+        "/api/v1/delayed/{recall_handle}",
+        {"DELETE": Verb.RECALL},
+        control_plane=frozenset({"GET", "HEAD", "OPTIONS"}),
+    ),
     _get("/healthz", Verb.ALIVE),
     _get("/readyz", Verb.READY),
     _get("/metrics", Verb.METRICS),
@@ -91,12 +105,16 @@ ROWS = (
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A request's address, taken apart. `name` is the topic or the group, empty without one."""
+    """A request's address, taken apart. `name` is the topic or the group, empty without one.
+
+    `token` is the recall handle or the transaction id, empty for what can be none.
+    """
 
     row: Row
     name: str = ""
     queue: int = -1
     client_id: str = ""
+    token: str = ""
     refusal: tuple[type[EngineError], str] | None = None
     """What is wrong with the names, to be raised; checked after the method."""
 
@@ -153,8 +171,6 @@ def _resolved(raw_path: bytes) -> Match | None:
 
 
 def _match(row: Row, segments: dict[str, str]) -> Match:
-    if Verb.UNSUPPORTED in row.verbs.values():
-        return Match(row)
     name = ""
     for kind in ("topic", "group"):
         if kind in segments:
@@ -164,6 +180,10 @@ def _match(row: Row, segments: dict[str, str]) -> Match:
                 return Match(row, refusal=(InvalidName, name_rule(kind)))
     if "client_id" in segments:
         return _match_client(row, name, unquote_to_bytes(segments["client_id"]))
+    token = segments.get("recall_handle") or segments.get("transaction_id")
+    if token is not None:
+        token = unquote_to_bytes(token).decode("utf-8", "replace")
+        return Match(row, token=token if TOKEN_PATTERN.fullmatch(token) else "")
     queue = segments.get("queue")
     if queue is None:
         return Match(row, name)

@@ -3,15 +3,19 @@
 Translates only: what is stored, when it is safe and what is refused is the engine's to say.
 """
 
+import dataclasses
 from functools import lru_cache
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
+from msgspec.structs import replace
 
-from apps.doors.http import answers, drafts, reading
+from apps.doors.http import answers, drafts, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
-from apps.doors.http.refusals import Refusal, invalid
+from apps.doors.http.drafts import Waiting
+from apps.doors.http.refusals import invalid
 from apps.doors.http.shapes import (
     BatchAnswer,
     OutgoingMessage,
@@ -26,8 +30,8 @@ from apps.engine import limits
 from apps.engine.codec import wire
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
-from apps.engine.errors import BatchTooLarge, EngineError, UnknownQueue, UnknownTopic
-from apps.engine.types import AckMode, Appended, RecordBatch, TopicSpec
+from apps.engine.errors import BatchTooLarge, EngineError
+from apps.engine.types import AckMode, Appended, RecordBatch, Special, TopicSpec
 
 _RECORDS = wire.MEDIA_TYPE.encode()
 _JSON = b"application/json"
@@ -46,11 +50,7 @@ async def send(door: Door, call: Call) -> Answer:
     budget.renew()
     request = reading.decode(send_decoder, body)
     messages = request.messages
-    for index, message in enumerate(messages):
-        field = drafts.is_delayed(message)
-        if field is not None:
-            raise _delay_unsupported(f"/messages/{index}/{field}")
-    topic = _topic(call)
+    topic = places.writable_topic(call.engine.catalog, call.name)
     results: list[SendResult] = [_NOTHING] * len(messages)
     runs, has_failures = _runs_of(door, call, topic, messages, results)
     ack = request.ack or settings.default_ack
@@ -64,20 +64,8 @@ async def send(door: Door, call: Call) -> Answer:
 
 # Stands where a message's result will be; every one is replaced before the answer.
 _NOTHING = SendResult(-1, 500)
-
-
-def _delay_unsupported(pointer: str) -> Refusal:
-    detail = "delayed messages do not exist in this version"
-    return Refusal("unsupported", detail, errors=({"pointer": pointer, "detail": detail},))
-
-
-def _topic(call: Call) -> TopicSpec:
-    topic = call.engine.catalog.topics.get(call.name)
-    if topic is None:
-        raise UnknownTopic(f"there is no topic {call.name}")
-    if topic.writable_count == 0:
-        raise UnknownQueue("no queue of the topic takes messages")
-    return topic
+# Before the first run: no message is for such a queue.
+_NO_RUN = drafts.Run(-1, Waiting.NOT, [], [], [], [], [], Special.NOTHING)
 
 
 def _runs_of(
@@ -89,7 +77,7 @@ def _runs_of(
 ) -> tuple[list[drafts.Run], bool]:
     """Encode the messages, consecutive ones for a queue together; put failures into `results`.
 
-    Return the runs, and whether any message failed.
+    Return the runs, and whether any message failed. Raises Refusal for a delay that is none.
     """
     settings = door.settings
     now_ms = door.clock.wall_ms()
@@ -98,21 +86,26 @@ def _runs_of(
     writable_count = topic.writable_count
     turn = -1
     runs: list[drafts.Run] = []
-    last_queue = -1
+    run = _NO_RUN
     has_failures = False
     for index, message in enumerate(messages):
+        delay = None
+        if drafts.is_delayed(message):
+            delay = drafts.delay_of(message, f"/messages/{index}")
         try:
+            if delay is not None:
+                drafts.check_delay(delay, now_ms, settings)
             queue = drafts.queue_for(message, writable_count)
             body = drafts.body_of(message, settings)
             message_id = door.message_ids.new(wall_ms=now_ms)
-            properties = drafts.properties_of(message, message_id, settings)
+            properties = drafts.properties_of(message, message_id, settings, delay)
         except EngineError as error:
             results[index] = _failure(index, error, call)
             has_failures = True
             continue
         if queue is None:
             if turn < 0:
-                turn = _next_turn(door, topic)
+                turn = door.next_turn(topic)
             queue = turn
         record = encode_record(
             topic=name,
@@ -122,23 +115,19 @@ def _runs_of(
             born_time_ms=now_ms,
             born_host=born_host,
         )
-        if queue != last_queue:
-            run = drafts.Run(queue, [], [], [], [], [])
+        waiting = Waiting.NOT if delay is None else delay.waiting
+        if queue != run.queue or waiting is not run.waiting:
+            special = Special.NOTHING if delay is None else Special.DELAY
+            run = drafts.Run(queue, waiting, [], [], [], [], [], special)
             runs.append(run)
-            last_queue = queue
+        if message.producer_id is not None:
+            run.special |= Special.SEQUENCE
         run.records.append(record)
         run.sizes.append(len(record))
         run.tag_hashes.append(tag_hash(message.tag or ""))
         run.indexes.append(index)
         run.message_ids.append(message_id)
     return runs, has_failures
-
-
-def _next_turn(door: Door, topic: TopicSpec) -> int:
-    """Return the queue whose turn it is; a request's messages without a key stay together."""
-    turn = door.turns.get(topic.name, 0)
-    door.turns[topic.name] = turn + 1
-    return turn % topic.writable_count
 
 
 def _batch_of(topic: str, run: drafts.Run) -> RecordBatch:
@@ -148,6 +137,7 @@ def _batch_of(topic: str, run: drafts.Run) -> RecordBatch:
         payload=bytearray().join(run.records),
         sizes=np.array(run.sizes, dtype=np.int32),
         tag_hashes=np.array(run.tag_hashes, dtype=np.int64),
+        special=run.special,
     )
 
 
@@ -156,6 +146,9 @@ def _fill(
 ) -> None:
     """Put what became of the stored messages into `results`; oneway promises nothing of them."""
     for run, stored in zip(runs, appended, strict=True):
+        if run.special and ack is not AckMode.ONEWAY:
+            _fill_special(results, run, stored)
+            continue
         queue, first = stored.queue, stored.queue_offset
         store_time = rfc3339(stored.store_time_ms)
         for place, index in enumerate(run.indexes):
@@ -166,6 +159,33 @@ def _fill(
                     index, 201, run.message_ids[place], queue, str(first + place), store_time, None
                 )
             )
+
+
+def _fill_special(results: list[SendResult], run: drafts.Run, stored: Appended) -> None:
+    """Put what became of messages into `results` that wait, or that were stored before."""
+    store_time = rfc3339(stored.store_time_ms)
+    # Of a run that was stored before as a whole, the engine may know what it said of each message.
+    are_all_told = len(stored.due_ms) == len(run.indexes)
+    position = 0
+    for place, index in enumerate(run.indexes):
+        repeat = stored.repeats.get(place)
+        if repeat is None:
+            queue, queue_offset = stored.queue, stored.queue_offset + position
+            result = SendResult(index, 201, run.message_ids[place], store_time=store_time)
+        else:
+            queue, queue_offset = repeat
+            result = SendResult(index, 200, None, store_time=None, repeat=True)
+        is_waiting = queue_offset < 0 if repeat else stored.is_delayed
+        told_at = place if are_all_told else position
+        is_told = is_waiting and (repeat is None or are_all_told)
+        results[index] = replace(
+            result,
+            queue=queue,
+            offset=None if is_waiting else str(queue_offset),
+            recall_handle=stored.handles[told_at] if is_told and stored.handles else None,
+            deliver_at=rfc3339(stored.due_ms[told_at]) if is_told else UNSET,
+        )
+        position += repeat is None
 
 
 def _failure(index: int, error: EngineError, call: Call) -> SendResult:
@@ -187,16 +207,23 @@ async def _send_records(door: Door, call: Call) -> Answer:
     (appended,) = await call.engine.append([batch], ack=ack)
     if ack is AckMode.ONEWAY:
         return answers.empty(202)
+    if appended.repeats:
+        # All of it was stored before; the answer is about the whole batch, as the first one was.
+        appended = dataclasses.replace(appended, count=len(sizes))
     if reading.wants(call, _RECORDS):
         return 201, answers.RECORDS, wire.build_appended(appended)
-    return answers.json(
-        201,
-        BatchAnswer(
-            queue=appended.queue,
-            offset=str(appended.queue_offset),
-            count=appended.count,
-            store_time=rfc3339(appended.store_time_ms),
-        ),
+    return answers.json(201, _batch_answer(appended))
+
+
+def _batch_answer(appended: Appended) -> BatchAnswer:
+    return BatchAnswer(
+        queue=appended.queue,
+        offset=None if appended.is_delayed else str(appended.queue_offset),
+        count=appended.count,
+        store_time=rfc3339(appended.store_time_ms),
+        deliver_at=[rfc3339(due_ms) for due_ms in appended.due_ms] or UNSET,
+        recall_handles=list(appended.handles) or UNSET,
+        repeat=True if appended.repeats else UNSET,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from apps.engine import limits
+from apps.engine.config import EngineConfig
 from apps.engine.types import AckMode
 
 
@@ -21,6 +22,8 @@ class DoorSettings:
     """Records of one binary batch, without its header and size table."""
     request_bytes_max: int = limits.BATCH_BYTES_MAX
     """The body of any other request, as it travels."""
+    delay_ms_max: int = EngineConfig().delay_ms_max
+    """The longest delay of a JSON message. The engine has a limit of its own, for all of a send."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for a setting this door would have to pretend to obey."""

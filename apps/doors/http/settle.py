@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from apps.doors.http import answers, reading
+from apps.doors.http import answers, reading, sendback
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
 from apps.doors.http.shapes import (
@@ -34,6 +34,7 @@ async def nack(door: Door, call: Call) -> Answer:
         call.name,
         body.receipt_handles,
         delay_ms=body.delay_ms,
+        delay_level=sendback.retry_level(body.delay_level, body.delay_ms),
         reason=body.reason,
         epoch=body.epoch,
     )

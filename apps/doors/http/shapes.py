@@ -19,17 +19,25 @@ SHARDING_KEY_CHARACTERS_MAX = 1024
 FILTER_CHARACTERS_MAX = limits.FILTER_CHARACTERS_MAX
 # Generations and epochs are numbers of JSON, which readers take for floats.
 FENCE_MAX = 2**53 - 1
+# One above the last delay level means the last one, which the engine knows.
+LEVEL_MAX = 999_999_999
 # JSON is built message by message, and the event loop waits; larger fetches are binary.
 JSON_FETCH_MESSAGES_MAX = 1000
 
 Long = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 OffsetText = Annotated[str, Meta(pattern="^[0-9]{1,19}$", description="A 64-bit number")]
+Time = Annotated[
+    int | str, Meta(description="RFC 3339 with a time zone, or milliseconds since 1970 UTC")
+]
 Fence = Annotated[int, Meta(ge=0, le=FENCE_MAX, description="A generation, or the epoch of a lock")]
 Wait = Annotated[int, Meta(ge=0, le=limits.WAIT_MS_MAX)]
 Invisible = Annotated[int, Meta(ge=limits.INVISIBLE_MS_MIN, le=limits.INVISIBLE_MS_MAX)]
 Filter = Annotated[str, Meta(max_length=FILTER_CHARACTERS_MAX)]
 Reason = Annotated[str, Meta(max_length=REASON_CHARACTERS_MAX)]
 ClientId = Annotated[str, Meta(max_length=limits.CLIENT_ID_CHARACTERS_MAX)]
+RetryDelay = Annotated[int, Meta(ge=0, le=limits.INVISIBLE_MS_MAX)]
+RetryLevel = Annotated[int, Meta(ge=-1, le=LEVEL_MAX)]
+ProducerId = Annotated[str, Meta(min_length=1, max_length=limits.CLIENT_ID_CHARACTERS_MAX)]
 Handles = Annotated[list[str], Meta(min_length=1, max_length=HANDLES_MAX)]
 
 
@@ -59,7 +67,11 @@ budget = MessageBudget()
 
 
 class OutgoingMessage(Request, frozen=True, gc=False):
-    """A message to send; `body` or `body_base64`, and at most one of `sharding_key` and `queue`."""
+    """A message to send; `body` or `body_base64`, and at most one of `sharding_key` and `queue`.
+
+    At most one of `delay_level`, `deliver_at` and `delay_ms` has it wait. A `producer_id` and a
+    `producer_seq` together have it stored once, however often it is sent.
+    """
 
     body: str | None = None
     body_base64: str | None = None
@@ -68,10 +80,10 @@ class OutgoingMessage(Request, frozen=True, gc=False):
     properties: dict[str, str] = {}
     sharding_key: Annotated[str, Meta(max_length=SHARDING_KEY_CHARACTERS_MAX)] | None = None
     queue: int | None = None
-    delay_level: int | None = None
-    deliver_at: int | str | None = None
-    delay_ms: int | None = None
-    producer_id: str | None = None
+    delay_level: Annotated[int, Meta(ge=1, le=LEVEL_MAX)] | None = None
+    deliver_at: Time | None = None
+    delay_ms: Long | None = None
+    producer_id: ProducerId | None = None
     producer_seq: Long | None = None
 
     def __post_init__(self) -> None:
@@ -104,15 +116,22 @@ class Problem(Struct, frozen=True, gc=False):
 
 
 class SendResult(Struct, frozen=True, gc=False):
-    """Where one message was stored (201), or why it was not: its own status and `problem`."""
+    """Where one message was stored (201), or why it was not: its own status and `problem`.
+
+    A delayed one has a null `offset` until it is due, at `deliver_at`; its `recall_handle` is null
+    for a delay level. A `repeat` (200) was stored before, where it says; its first id and store
+    time are not known any more.
+    """
 
     index: int
     status: int
-    message_id: str | UnsetType = UNSET
+    message_id: str | UnsetType | None = UNSET
     queue: int | UnsetType = UNSET
-    offset: str | UnsetType = UNSET
-    store_time: str | UnsetType = UNSET
+    offset: str | UnsetType | None = UNSET
+    store_time: str | UnsetType | None = UNSET
     recall_handle: str | UnsetType | None = UNSET
+    deliver_at: str | UnsetType = UNSET
+    repeat: bool | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
 
 
@@ -123,16 +142,37 @@ class SendAnswer(Struct, frozen=True, gc=False):
 
 
 class BatchAnswer(Struct, frozen=True, gc=False):
-    """Where a binary batch was stored: `count` messages from queue offset `offset` on."""
+    """Where a binary batch was stored: `count` messages from queue offset `offset` on.
+
+    A delayed batch has a null `offset`; `deliver_at` is when each message is due, in order, and
+    `recall_handles` are those of the messages with a delay of their own. A `repeat` was stored
+    before, where it says.
+    """
 
     queue: int
-    offset: str
+    offset: str | None
     count: int
     store_time: str
+    deliver_at: list[str] | UnsetType = UNSET
+    recall_handles: list[str] | UnsetType = UNSET
+    repeat: bool | UnsetType = UNSET
+
+
+class AttemptItem(Struct, frozen=True, gc=False):
+    """One failed attempt at a message, counted from 1; `at` is null for what is no time."""
+
+    number: int
+    at: str | None
+    reason: str
+    client_id: str
 
 
 class IncomingMessage(Struct, frozen=True, gc=False):
-    """A message in an answer; the body as text where it is UTF-8, else in base64."""
+    """A message in an answer; the body as text where it is UTF-8, else in base64.
+
+    `topic`, `queue` and `offset` are where it was read. One that was tried again, or given up, has
+    its first topic in `origin_topic`, and its last failed `attempts`, oldest first.
+    """
 
     message_id: str
     topic: str
@@ -149,6 +189,7 @@ class IncomingMessage(Struct, frozen=True, gc=False):
     body_base64: str | UnsetType = UNSET
     origin_topic: str | UnsetType = UNSET
     origin_message_id: str | UnsetType = UNSET
+    attempts: list[AttemptItem] | UnsetType = UNSET
     receipt_handle: str | UnsetType = UNSET
     delivery_attempt: int | UnsetType = UNSET
     invisible_until: str | UnsetType = UNSET
@@ -212,10 +253,15 @@ class AckRequest(Request, frozen=True, gc=False):
 
 
 class NackRequest(Request, frozen=True, gc=False):
-    """Handles of messages to give back, visible again after `delay_ms`."""
+    """Handles of messages to give back, visible again after `delay_ms` or that of `delay_level`.
+
+    Without both, or at level 0, the group's retry policy says when; level -1 makes them dead
+    letters at once.
+    """
 
     receipt_handles: Handles
-    delay_ms: Annotated[int, Meta(ge=0, le=limits.INVISIBLE_MS_MAX)] = 0
+    delay_ms: RetryDelay | None = None
+    delay_level: RetryLevel | None = None
     reason: Reason = ""
     epoch: Fence | None = None
 
@@ -243,6 +289,10 @@ class SettleAnswer(Struct, frozen=True, gc=False):
     results: list[SettleItem]
 
 
+class EmptyBody(Request, frozen=True, gc=False):
+    """A document without fields; it may be left out."""
+
+
 class Health(Struct, frozen=True, gc=False):
     """What a probe is told."""
 
@@ -254,3 +304,4 @@ receive_decoder = msgspec.json.Decoder(ReceiveBody)
 ack_decoder = msgspec.json.Decoder(AckRequest)
 nack_decoder = msgspec.json.Decoder(NackRequest)
 extend_decoder = msgspec.json.Decoder(ExtendRequest)
+empty_decoder = msgspec.json.Decoder(EmptyBody)

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import uvicorn
 
@@ -39,3 +40,25 @@ async def serve(port: int = 0) -> Served:
         await asyncio.sleep(0)
     served = Served(server, task, listener.getsockname()[1])
     return served
+
+
+class Answering:
+    """An engine that answers one verb as it is told to, and keeps what it was asked.
+
+    One that `is_later` answers with an awaitable, as an engine that waits for its disk does.
+    """
+
+    def __init__(self, verb: str, answer: object, *, is_later: bool = False) -> None:
+        self.asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        self._answer = answer
+        setattr(self, verb, self._later if is_later else self._verb)
+
+    async def _later(self, *values: Any, **named: Any) -> object:
+        await asyncio.sleep(0)
+        return self._verb(*values, **named)
+
+    def _verb(self, *values: Any, **named: Any) -> object:
+        self.asked.append((values, named))
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer

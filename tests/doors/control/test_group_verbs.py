@@ -25,7 +25,7 @@ from apps.engine.grouptypes import (
     Subscription,
 )
 from apps.engine.types import CatalogSnapshot, FilterType, GroupSpec, MessageModel, Strategy
-from tests.doors.control.serving import TOKEN, Served
+from tests.doors.control.serving import TOKEN, Answering, Served
 
 FENCE = (7 << 32) + 1
 PLACE = QueuePlace(topic="orders", queue=3)
@@ -98,21 +98,6 @@ BACKLOG = QueueBacklog(
 )
 
 Question = Callable[[EngineControl], object]
-
-
-class Answering:
-    """An engine that answers one verb as it is told to, and keeps what it was asked."""
-
-    def __init__(self, verb: str, answer: object) -> None:
-        self.asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-        self._answer = answer
-        setattr(self, verb, self._verb)
-
-    def _verb(self, *values: Any, **named: Any) -> object:
-        self.asked.append((values, named))
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
 
 
 @pytest.mark.parametrize(
