@@ -12,7 +12,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -30,38 +30,15 @@ from tests.sdk.fake_bytes import (
     tags_in,
     text,
 )
+from tests.sdk.fake_failures import Failures
+from tests.sdk.fake_faults import Fault
 from tests.sdk.fake_groups import new_groups
+from tests.sdk.fake_later import Later
 
 __all__ = [
     "FakeBroker", "Fault", "body_of", "make_batch", "make_record", "properties_of", "split_batch",
     "text",
 ]  # fmt: skip
-
-
-@dataclass
-class Fault:
-    """What happens to the requests whose line holds `match`, `times` times, after `skip` of them.
-
-    reset_before: the connection breaks, nothing was done; reset_after: it was done;
-    status: refused with that status; hold: nothing happens until `release`, then it is served;
-    hold_reset: nothing happens until `release`, then the connection breaks, nothing was done.
-    """
-
-    match: str
-    action: str
-    times: int = 1
-    skip: int = 0
-    status: int = 503
-    code: str = "overloaded"
-    retriable: bool = True
-    headers: dict[str, str] = field(default_factory=dict)
-    fired_count: int = 0
-    fired: threading.Event = field(default_factory=threading.Event)
-    gate: threading.Event = field(default_factory=threading.Event)
-
-    def release(self) -> None:
-        """Let held requests go on."""
-        self.gate.set()
 
 
 @dataclass
@@ -82,10 +59,15 @@ class FakeBroker:
         self.write_queue_counts: dict[str, int] = {}
         self.queues: dict[tuple[str, int], list[bytes]] = defaultdict(list)
         self.minimum: dict[tuple[str, int], int] = defaultdict(int)
+        self.later = Later(self._append)
+        self.failures = Failures(self.queues, self._append)
+        self.group_settings: dict[str, dict[str, Any]] = {}
+        self.dead_letters: list[dict[str, Any]] = []
         self.committed: dict[tuple[str, str, int], int] = {}
         self.cursor: dict[tuple[str, str, int], int] = defaultdict(int)
         self.returned: dict[tuple[str, str, int], set[int]] = defaultdict(set)
         self.deliveries: dict[str, Delivery] = {}
+        self.handed_out: Counter[tuple[str, str, int, int]] = Counter()
         self.settled: list[tuple[str, str, int, int]] = []
         self.expired_tokens: set[str] = set()
         self.faults: list[Fault] = []
@@ -104,6 +86,11 @@ class FakeBroker:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def progress(self) -> dict[tuple[str, str, int], int]:
+        """Return how far groups are in topics of their own choice."""
+        return {key: at for key, at in self.committed.items() if not key[1].startswith("%")}
 
     def fault(self, match: str, action: str, **more: Any) -> Fault:
         fault = Fault(match, action, **more)
@@ -237,14 +224,38 @@ class FakeBroker:
                 self.topics[topic] = document["queue_count"]
                 return reply(201, self._describe(topic))
             case ("GET", "topics"):
-                return reply(200, self._page([self._describe(name) for name in self.topics], query))
+                names = [name for name in self.topics if not name.startswith("%")]
+                return reply(200, self._page([self._describe(name) for name in names], query))
             case ("GET", "topics", topic) if topic in self.topics:
                 return reply(200, self._describe(topic))
             case ("DELETE", "topics", topic) if topic in self.topics:
                 del self.topics[topic]
                 return reply(204, None)
             case ("POST", "topics", topic, "messages") if topic in self.topics:
-                return self._send(topic, query, body)
+                return self._send(topic, query, body, headers["accept"])
+            case ("POST", "topics", topic, "transactions") if topic in self.topics:
+                return self.later.begin(topic, document)
+            case ("POST", "transactions", what):
+                answer_bytes = self.later.end(*what.split(":"))
+                self._wake()
+                return answer_bytes
+            case ("POST", "producer-groups", group, "checks:receive"):
+                return await self._receive_checks(group, document)
+            case ("DELETE", "delayed", handle):
+                return self.later.recall(handle)
+            case ("POST", "delayed", what):
+                return self.later.deliver_now(what.removesuffix(":deliver-now"))
+            case ("POST", "groups", group, "messages:send-back"):
+                answer_bytes = self.failures.send_back(group, document)
+                self._wake()
+                return answer_bytes
+            case ("PUT", "groups", group):
+                self.group_settings.setdefault(group, {}).update(document)
+                return reply(200, document)
+            case ("GET", "groups", _, "dead-letters"):
+                return reply(200, self._page(self.dead_letters, query))
+            case ("POST", "groups", _, "dead-letters:resend"):
+                return reply(202, {"id": "job-1", **document})
             case ("GET", "topics", topic, "queues", queue, "messages") if topic in self.topics:
                 return await self._pull(topic, int(queue), query)
             case ("POST", "groups", group, "messages:receive"):
@@ -316,7 +327,12 @@ class FakeBroker:
         self._loop.call_soon_threadsafe(self._wake)
 
     async def _heartbeat(self, group: str, client: str, document: dict[str, Any]) -> bytes:
-        if not all(item["topic"] in self.topics for item in document["subscriptions"]):
+        wanted = [item["topic"] for item in document["subscriptions"]]
+        for topic in wanted:
+            # Every group has its retry topic.
+            if topic == f"%RETRY%{group}":
+                self.topics.setdefault(topic, 1)
+        if not all(topic in self.topics for topic in wanted):
             return refusal(404, "unknown_topic", False)
         mine = self.groups[group]
         mine.join(client, document)
@@ -329,6 +345,18 @@ class FakeBroker:
             "heartbeat_ms": 10_000,
         }  # fmt: skip
         return reply(200, answered)
+
+    async def _receive_checks(self, group: str, document: dict[str, Any]) -> bytes:
+        checks = self.later.take_checks(group)
+        wait_s = document["wait_ms"] / 1000
+        while not checks and wait_s and await self._wait(wait_s):
+            checks = self.later.take_checks(group)
+        return reply(200, {"checks": checks})
+
+    def check(self, group: str, *transactions: str) -> None:
+        """Have the producers of a group asked about transactions."""
+        self.later.due_checks[group] += transactions
+        self.wake()
 
     def _commit(self, group: str, document: dict[str, Any]) -> bytes:
         client = document.get("client_id", "")
@@ -406,7 +434,7 @@ class FakeBroker:
             "ready": str(ready),
         }  # fmt: skip
 
-    def _send(self, topic: str, query: dict[str, str], body: bytes) -> bytes:
+    def _send(self, topic: str, query: dict[str, str], body: bytes, accept: str) -> bytes:
         queue = int(query["queue"])
         if queue >= self._write_queue_count(topic):
             return refusal(404, "unknown_queue", False)
@@ -415,6 +443,18 @@ class FakeBroker:
         for record in records:
             if b"poison" in body_of(record):
                 return refusal(413, "message_too_large", False)
+        repeat = self.later.repeat_of(topic, records)
+        if isinstance(repeat, bytes):
+            return repeat
+        if repeat is not None:
+            place, offset = repeat
+            assert place == queue
+            return answer(200, RECORDS, struct.pack(">4sIqq", b"MQA1", len(records), offset, 1_000))
+        if (delayed := self.later.accept(topic, queue, records)) is not None:
+            assert accept == "application/json"
+            self.later.remember(topic, queue, -1, records)
+            return reply(202, None) if query.get("ack") == "oneway" else delayed
+        self.later.remember(topic, queue, first, records)
         for record in records:
             assert struct.unpack_from(">i", record, 12)[0] == queue
             self._append(topic, queue, record)
@@ -462,7 +502,12 @@ class FakeBroker:
         elif start < maximum:
             wanted = tags_in(query)
             part = stored[start : start + limit]
-            chosen = [record for record in part if matches(record, wanted)]
+            group = query.get("group", "")
+            chosen = [
+                record
+                for offset, record in enumerate(part, start)
+                if matches(record, wanted) and not self.failures.skips(group, topic, queue, offset)
+            ]
             status, following = 0 if chosen else 2, start + len(part)
         head = struct.pack(">4sIqqq", b"MQP1", status, following, minimum, maximum)
         return answer(200, RECORDS, head + make_batch(chosen))
@@ -493,7 +538,6 @@ class FakeBroker:
                 key = group, topic, queue
                 stored = self.queues[topic, queue]
                 back = sorted(self.returned[key])[:left]
-                attempt = 2 if back else 1
                 fresh = range(self.cursor[key], min(self.cursor[key] + left, len(stored)))
                 offsets = back or [
                     offset for offset in fresh if matches(stored[offset], tags_in(document))
@@ -503,6 +547,8 @@ class FakeBroker:
                     self.cursor[key] = max(self.cursor[key], fresh.stop)
                 if offsets:
                     left -= len(offsets)
+                    self.handed_out.update((*key, offset) for offset in offsets)
+                    attempt = max(self.handed_out[*key, offset] for offset in offsets)
                     token = self._token(topic, queue, set(offsets))
                     leases.append(
                         text(token) + text(topic) + struct.pack(">IIq", queue, attempt, 99_000)

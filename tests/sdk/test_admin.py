@@ -1,6 +1,7 @@
-"""Topics that end by themselves, as an administrator makes them."""
+"""What an administrator decides about topics and groups."""
 
-from mqclient import Admin, AsyncAdmin
+import pytest
+from mqclient import Admin, AsyncAdmin, InvalidArgument, RetryPolicy
 
 from tests.sdk.fake_broker import FakeBroker
 
@@ -21,3 +22,35 @@ async def test_an_async_admin_gives_it_too(broker: FakeBroker) -> None:
         await admin.create_topic("a", queue_count=1, expires_ms=1_000)
 
     assert broker.documents == [("a", {"queue_count": 1, "type": "MIXED", "expires_ms": 1_000})]
+
+
+def test_how_a_group_tries_again_is_decided_in_part(broker: FakeBroker) -> None:
+    with Admin(broker.url) as admin:
+        admin.set_retry("g", retry_max=3)
+        admin.set_retry("g", retry_policy=RetryPolicy.CUSTOM, retry_delays_ms=[100, 5_000])
+        with pytest.raises(InvalidArgument):
+            admin.set_retry("g")
+
+    assert broker.group_settings == {
+        "g": {"retry_max": 3, "retry_policy": "custom", "retry_delays_ms": [100, 5_000]}
+    }
+
+
+async def test_dead_letters_are_read_page_after_page(broker: FakeBroker) -> None:
+    broker.dead_letters = [
+        {
+            "id": str(number), "state": "dead", "origin_topic": None, "message_id": f"M{number}",
+            "attempt_count": 1, "reason": "",
+        }
+        for number in range(5)
+    ]  # fmt: skip
+
+    async with AsyncAdmin(broker.url) as admin:
+        letters = await admin.dead_letters("g")
+        job = await admin.resend_dead_letters("g", [letters[0].letter_id])
+        await admin.set_retry("g", retry_max=0)
+
+    assert [letter.message_id for letter in letters] == [f"M{number}" for number in range(5)]
+    assert letters[0].topic == ""
+    assert job == "job-1"
+    assert broker.group_settings == {"g": {"retry_max": 0}}

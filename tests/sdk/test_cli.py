@@ -139,7 +139,7 @@ def test_groups_are_listed_and_described(broker: FakeBroker) -> None:
     assert names.stdout == b"g\n"
     assert described.stdout.decode().splitlines()[1:] == [
         "member\tsubscriptions\tqueues",
-        "me\torders *\torders:0, orders:1, orders:2, orders:3",
+        "me\torders *, %RETRY%g *\t%RETRY%g:0, orders:0, orders:1, orders:2, orders:3",
     ]
     assert unknown.returncode == 1
 
@@ -260,3 +260,56 @@ def test_a_broker_that_stays_busy_is_told_by_the_exit_code(broker: FakeBroker) -
     assert fault.fired_count > 1
     assert ended.returncode == 3
     assert b"sent 0 messages" in ended.stderr
+
+
+def test_a_delayed_line_can_be_taken_back_or_sent_at_once(broker: FakeBroker) -> None:
+    sent = mq(broker, "produce", "orders", "--delay-ms", "60000", data=b"a\nb\n")
+    first, second = [line.split(b"\t")[0].decode() for line in sent.stdout.splitlines()]
+
+    recalled = mq(broker, "recall", first)
+    again = mq(broker, "recall", first)
+    delivered = mq(broker, "recall", "--now", second)
+    too_late = mq(broker, "recall", second)
+    unknown = mq(broker, "recall", "nothing")
+
+    assert (recalled.returncode, recalled.stdout) == (0, b"cancelled\n")
+    assert again.returncode == 0
+    assert (delivered.returncode, delivered.stdout) == (0, b"delivered\n")
+    assert (too_late.returncode, unknown.returncode) == (1, 1)
+    assert b"[already_delivered]" in too_late.stderr
+    assert b"[unknown_handle]" in unknown.stderr
+    assert sum(len(broker.bodies("orders", queue)) for queue in range(4)) == 1
+
+
+def test_lines_wait_for_a_level_or_a_time(broker: FakeBroker) -> None:
+    mq(broker, "produce", "orders", "--level", "3", data=b"a\n")
+    mq(broker, "produce", "orders", "--deliver-at", "2030-01-01T00:00:00Z", data=b"b\n")
+    wrong = [
+        mq(broker, "produce", "orders", "--deliver-at", "2030-01-01T00:00:00").returncode,
+        mq(broker, "produce", "orders", "--level", "3", "--delay-ms", "1").returncode,
+    ]
+
+    assert [item.due_ms for item in broker.later.levels] == [4_000]
+    assert [item.due_ms for item in broker.later.delayed.values()] == [1_893_456_000_000]
+    assert wrong == [2, 2]
+
+
+def test_dead_letters_are_listed_and_sent_again(broker: FakeBroker) -> None:
+    broker.dead_letters = [
+        {
+            "id": str(number), "state": "dead", "origin_topic": "orders", "message_id": "M",
+            "attempt_count": 17, "reason": "no\nstock\there",
+        }
+        for number in range(3)
+    ]  # fmt: skip
+
+    listed = mq(broker, "dlq", "list", "g")
+    some = mq(broker, "dlq", "resend", "g", "1", "2", "--topic", "orders", "--dry-run")
+    every = mq(broker, "dlq", "resend", "g")
+
+    assert listed.stdout.splitlines()[2] == b"2\tdead\torders\tM\t17\tno stock here"
+    assert (some.stdout, every.stdout) == (b"job-1\n", b"job-1\n")
+    assert [document for name, document in broker.documents if name.endswith(":resend")] == [
+        {"dry_run": True, "ids": ["1", "2"], "topic": "orders"},
+        {"dry_run": False, "all": True},
+    ]

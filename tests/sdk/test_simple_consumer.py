@@ -17,7 +17,7 @@ from mqclient import (
     UnknownTopic,
 )
 
-from tests.sdk.fake_broker import FakeBroker
+from tests.sdk.fake_broker import FakeBroker, make_record
 
 
 def handles(broker: FakeBroker, verb: str) -> list[list[str]]:
@@ -265,3 +265,52 @@ async def test_an_async_admin_does_the_same(broker: FakeBroker) -> None:
 
     assert info.queue_count == 2
     assert offsets == []
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ({}, {}),
+        ({"delay_ms": 0}, {"delay_ms": 0}),
+        ({"delay_ms": 700}, {"delay_ms": 700}),
+        ({"delay_level": 4}, {"delay_level": 4}),
+        ({"delay_level": -1}, {"delay_level": -1}),
+    ],
+)
+def test_a_failed_message_comes_again_when_the_group_or_the_caller_says(
+    broker: FakeBroker, said: dict[str, int], asked: dict[str, int]
+) -> None:
+    broker.put("orders", 0, b"x")
+    with SimpleConsumer("orders", "g", broker.url) as consumer:
+        consumer.nack(consumer.receive(), reason="r" * 5_000, **said)  # type: ignore[arg-type]
+
+    (document,) = [found for name, found in broker.documents if name == "messages:nack"]
+    handles, reason = document.pop("receipt_handles"), document.pop("reason")
+    assert len(handles) == 1
+    assert reason == "r" * 1_000
+    assert document == asked
+
+
+def test_a_delay_is_said_in_one_way(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"x")
+    with SimpleConsumer("orders", "g", broker.url) as consumer:
+        messages = consumer.receive()
+        with pytest.raises(InvalidArgument):
+            consumer.nack(messages, delay_ms=1, delay_level=1)
+
+
+def test_what_failed_before_is_received_with_its_attempts_whatever_its_tag(
+    broker: FakeBroker,
+) -> None:
+    properties = b"TAGS\x01BBBB\x02RETRY_TOPIC\x01orders\x02"
+    record = bytearray(make_record("%RETRY%g", 0, b"again", properties))
+    record[72:76] = (3).to_bytes(4, "big")
+    broker.topics["%RETRY%g"] = 1
+    broker.queues["%RETRY%g", 0].append(bytes(record))
+    settings = {"filter_text": "AaAa", "wait_ms": 0}
+
+    with SimpleConsumer(["orders", "%RETRY%g"], "g", broker.url, **settings) as consumer:  # type: ignore[arg-type]
+        (message,) = consumer.receive()
+
+    assert (message.topic, message.delivery_attempt) == ("orders", 4)
+    assert not any(verb == "ack" for verb, *_ in broker.settled)

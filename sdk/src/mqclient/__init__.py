@@ -2,6 +2,7 @@
 
 from mqclient.admin import Admin, AsyncAdmin
 from mqclient.clock import Clock, SystemClock
+from mqclient.consuming.interceptors import ConsumerInterceptor, QueueFollower
 from mqclient.consuming.lite import LitePullConsumer
 from mqclient.consuming.lite_aio import AsyncLitePullConsumer
 from mqclient.consuming.push.aio import AsyncPushConsumer
@@ -12,6 +13,8 @@ from mqclient.consuming.settings import LitePullSettings, SimpleConsumerSettings
 from mqclient.consuming.simple import AsyncSimpleConsumer, SimpleConsumer
 from mqclient.consuming.strategies import BrokerQueue, Strategy, allocate
 from mqclient.errors import (
+    AlreadyCancelled,
+    AlreadyDelivered,
     BatchTooLarge,
     BufferFull,
     Busy,
@@ -21,6 +24,8 @@ from mqclient.errors import (
     ConnectFailed,
     ConnectionLost,
     CorruptMessage,
+    DelayTooLong,
+    EffectBusy,
     Forbidden,
     HandleExpired,
     InvalidArgument,
@@ -39,15 +44,20 @@ from mqclient.errors import (
     Refused,
     RequestTooLarge,
     SendTimedOut,
+    SequenceTooOld,
     ServerFailed,
     StaleGeneration,
     Stopping,
     StoreFull,
     TimedOut,
     TooManyRequests,
+    TransactionDecided,
+    TransactionUndecided,
     Unauthenticated,
+    UnknownHandle,
     UnknownQueue,
     UnknownTopic,
+    UnknownTransaction,
     Unreachable,
     Unsupported,
 )
@@ -55,32 +65,59 @@ from mqclient.producing.aio import AsyncProducer
 from mqclient.producing.parcels import SendFuture
 from mqclient.producing.producer import Producer
 from mqclient.producing.selectors import ConsistentHashSelector
-from mqclient.producing.settings import Interceptor, ProducerSettings, QueueSelector
+from mqclient.producing.settings import (
+    Interceptor,
+    ProducerSettings,
+    QueueInterceptor,
+    QueueSelector,
+)
+from mqclient.sequences import (
+    Finding,
+    Irregularity,
+    SequenceChecker,
+    SequenceNumbering,
+    SequenceReport,
+)
+from mqclient.transactions.aio import AsyncTransaction, AsyncTransactionProducer
+from mqclient.transactions.producer import Transaction, TransactionProducer
+from mqclient.transactions.settings import TransactionSettings
 from mqclient.values import (
     AckMode,
     BlockedHead,
     ConsumeFrom,
+    DeadLetter,
+    Decision,
+    EndedTransaction,
+    FailedAttempt,
     GroupInfo,
     GroupMember,
+    HalfMessage,
     MessageModel,
     OutgoingMessage,
     QueueOffset,
     QueueRange,
+    Recalled,
+    RetryPolicy,
     SendResult,
     Sql,
     TopicInfo,
     TopicQueue,
+    TransactionCheck,
 )
 from mqclient.wire.records import Message
 
 __all__ = [
     "AckMode",
     "Admin",
+    "AlreadyCancelled",
+    "AlreadyDelivered",
     "AsyncAdmin",
     "AsyncLitePullConsumer",
     "AsyncProducer",
     "AsyncPushConsumer",
     "AsyncSimpleConsumer",
+    "AsyncTransaction",
+    "AsyncTransactionProducer",
     "BatchTooLarge",
     "BlockedHead",
     "BrokerQueue",
@@ -95,16 +132,26 @@ __all__ = [
     "ConsistentHashSelector",
     "ConsumeFrom",
     "Consumed",
+    "ConsumerInterceptor",
     "CorruptMessage",
+    "DeadLetter",
+    "Decision",
+    "DelayTooLong",
+    "EffectBusy",
+    "EndedTransaction",
+    "FailedAttempt",
+    "Finding",
     "Forbidden",
     "GroupInfo",
     "GroupMember",
+    "HalfMessage",
     "HandleExpired",
     "Interceptor",
     "InvalidArgument",
     "InvalidFilter",
     "InvalidHandle",
     "InvalidName",
+    "Irregularity",
     "ListenerContext",
     "LitePullConsumer",
     "LitePullSettings",
@@ -124,14 +171,22 @@ __all__ = [
     "ProtocolViolation",
     "PushConsumer",
     "PushSettings",
+    "QueueFollower",
+    "QueueInterceptor",
     "QueueOffset",
     "QueueRange",
     "QueueSelector",
+    "Recalled",
     "Refused",
     "RequestTooLarge",
+    "RetryPolicy",
     "SendFuture",
     "SendResult",
     "SendTimedOut",
+    "SequenceChecker",
+    "SequenceNumbering",
+    "SequenceReport",
+    "SequenceTooOld",
     "ServerFailed",
     "SimpleConsumer",
     "SimpleConsumerSettings",
@@ -145,9 +200,17 @@ __all__ = [
     "TooManyRequests",
     "TopicInfo",
     "TopicQueue",
+    "Transaction",
+    "TransactionCheck",
+    "TransactionDecided",
+    "TransactionProducer",
+    "TransactionSettings",
+    "TransactionUndecided",
     "Unauthenticated",
+    "UnknownHandle",
     "UnknownQueue",
     "UnknownTopic",
+    "UnknownTransaction",
     "Unreachable",
     "Unsupported",
     "allocate",

@@ -1,15 +1,18 @@
 """Topics and progress of groups, for threads and for asyncio: two faces of the same calls."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from mqclient.clock import Clock, SystemClock
+from mqclient.errors import InvalidArgument
 from mqclient.names import checked_name
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
 from mqclient.protocol.plans import (
     Patience,
+    all_dead_letters,
     all_group_offsets,
     all_groups,
     all_topics,
@@ -17,11 +20,11 @@ from mqclient.protocol.plans import (
 )
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
-from mqclient.values import GroupInfo, QueueOffset, TopicInfo
+from mqclient.values import DeadLetter, GroupInfo, QueueOffset, RetryPolicy, TopicInfo
 
 
 class Admin:
-    """Creates, describes and deletes topics; describes groups and reads their progress."""
+    """Topics, and what groups are about: members, progress, retries, dead letters."""
 
     def __init__(
         self,
@@ -90,13 +93,50 @@ class Admin:
         """Return a group's members with their queues; raise NotFound."""
         return self._pool.run(persistently(self._calls.describe_group(group), self._patience))
 
+    def set_retry(
+        self,
+        group: str,
+        *,
+        retry_max: int | None = None,
+        retry_policy: RetryPolicy | None = None,
+        retry_delays_ms: Sequence[int] | None = None,
+    ) -> None:
+        """Decide how often and when a group's failed messages come again; raise MqError.
+
+        `retry_delays_ms` belong to the policy CUSTOM. What is None keeps what holds.
+        """
+        call = self._calls.set_group(group, _decided(retry_max, retry_policy, retry_delays_ms))
+        self._pool.run(persistently(call, self._patience))
+
+    def dead_letters(self, group: str) -> list[DeadLetter]:
+        """Return the messages a group gave up, the newest first."""
+        checked_name(group, "group")
+        return self._pool.run(all_dead_letters(self._calls, group, self._patience))
+
+    def resend_dead_letters(
+        self,
+        group: str,
+        letter_ids: Sequence[str] | None = None,
+        *,
+        topic: str | None = None,
+        is_dry_run: bool = False,
+    ) -> str:
+        """Have dead letters sent again, all of a group without ids; return the job's id.
+
+        Each goes to the topic it came from, or to `topic`. A dry run only counts. Raise MqError.
+        """
+        call = self._calls.resend_dead_letters(
+            group, letter_ids, topic=topic, is_dry_run=is_dry_run
+        )
+        return self._pool.run(persistently(call, self._patience))
+
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
 
 
 class AsyncAdmin:
-    """Creates, describes and deletes topics; describes groups; on one loop."""
+    """Topics, and what groups are about, on one loop; see Admin."""
 
     def __init__(
         self,
@@ -167,6 +207,58 @@ class AsyncAdmin:
         call = self._calls.describe_group(group)
         return await self._pool.run(persistently(call, self._patience))
 
+    async def set_retry(
+        self,
+        group: str,
+        *,
+        retry_max: int | None = None,
+        retry_policy: RetryPolicy | None = None,
+        retry_delays_ms: Sequence[int] | None = None,
+    ) -> None:
+        """Decide how often and when a group's failed messages come again; raise MqError.
+
+        `retry_delays_ms` belong to the policy CUSTOM. What is None keeps what holds.
+        """
+        call = self._calls.set_group(group, _decided(retry_max, retry_policy, retry_delays_ms))
+        await self._pool.run(persistently(call, self._patience))
+
+    async def dead_letters(self, group: str) -> list[DeadLetter]:
+        """Return the messages a group gave up, the newest first."""
+        checked_name(group, "group")
+        return await self._pool.run(all_dead_letters(self._calls, group, self._patience))
+
+    async def resend_dead_letters(
+        self,
+        group: str,
+        letter_ids: Sequence[str] | None = None,
+        *,
+        topic: str | None = None,
+        is_dry_run: bool = False,
+    ) -> str:
+        """Have dead letters sent again, all of a group without ids; return the job's id.
+
+        Each goes to the topic it came from, or to `topic`. A dry run only counts. Raise MqError.
+        """
+        call = self._calls.resend_dead_letters(
+            group, letter_ids, topic=topic, is_dry_run=is_dry_run
+        )
+        return await self._pool.run(persistently(call, self._patience))
+
     async def close(self) -> None:
         """Close the connections."""
         await self._pool.close()
+
+
+def _decided(
+    retry_max: int | None, policy: RetryPolicy | None, delays_ms: Sequence[int] | None
+) -> dict[str, object]:
+    decided: dict[str, object] = {}
+    if retry_max is not None:
+        decided["retry_max"] = retry_max
+    if policy is not None:
+        decided["retry_policy"] = str(policy)
+    if delays_ms is not None:
+        decided["retry_delays_ms"] = list(delays_ms)
+    if not decided:
+        raise InvalidArgument("nothing is decided")
+    return decided

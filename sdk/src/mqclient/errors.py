@@ -11,7 +11,14 @@ MqError
 │   ├── NotPermitted
 │   ├── Unauthenticated
 │   ├── Forbidden
+│   ├── DelayTooLong
+│   ├── UnknownHandle
+│   ├── UnknownTransaction
 │   ├── Conflict
+│   ├── AlreadyDelivered
+│   ├── AlreadyCancelled
+│   ├── SequenceTooOld
+│   ├── TransactionDecided
 │   ├── LockLost
 │   ├── StaleGeneration
 │   ├── MessageTooLarge
@@ -34,7 +41,9 @@ MqError
 │   ├── ConnectionLost      it was written, perhaps carried out
 │   ├── TimedOut            likewise
 │   └── ProtocolViolation   an answer came that is none; likewise
+├── TransactionUndecided    a decision did not reach the broker; it asks about it later
 ├── SendTimedOut            a send's whole time is over
+├── EffectBusy              somebody else works at the same effect right now
 ├── BufferFull              the producer's buffer had no room in time
 ├── Closed                  the producer or consumer was closed
 └── CorruptMessage          a consumed message is not what was produced
@@ -137,6 +146,48 @@ class Conflict(Refused):
     """The state changed since the caller looked."""
 
     code = "conflict"
+
+
+class DelayTooLong(Refused):
+    """The message is to be delivered later than the broker can promise."""
+
+    code = "delay_too_long"
+
+
+class UnknownHandle(Refused):
+    """A recall handle is not of this broker, or too old for it to know."""
+
+    code = "unknown_handle"
+
+
+class UnknownTransaction(Refused):
+    """There is no transaction of this id, or it was decided too long ago."""
+
+    code = "unknown_transaction"
+
+
+class AlreadyDelivered(Conflict):
+    """A delayed message is in its queue and cannot be taken back."""
+
+    code = "already_delivered"
+
+
+class AlreadyCancelled(Conflict):
+    """A delayed message was taken back and will not be delivered."""
+
+    code = "already_cancelled"
+
+
+class SequenceTooOld(Conflict):
+    """A numbered message is too old for the broker to know whether it is stored already."""
+
+    code = "sequence_too_old"
+
+
+class TransactionDecided(Conflict):
+    """The transaction was decided otherwise before."""
+
+    code = "transaction_decided"
 
 
 class LockLost(Conflict):
@@ -277,6 +328,24 @@ class ProtocolViolation(Unreachable):
 
     code = "protocol_violation"
     default_retriable = False
+
+
+class TransactionUndecided(MqError):
+    """Whether the broker took a decision is unknown. It asks the producer's group about it."""
+
+    code = "transaction_undecided"
+    default_outcome: ClassVar[Outcome] = "unknown"
+
+    def __init__(self, message: str, *, transaction_id: str) -> None:
+        super().__init__(message)
+        self.transaction_id = transaction_id
+
+
+class EffectBusy(MqError):
+    """Somebody else works at the same effect right now; look again later."""
+
+    code = "effect_busy"
+    default_retriable = True
 
 
 class SendTimedOut(MqError):

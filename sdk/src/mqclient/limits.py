@@ -13,6 +13,8 @@ BATCH_BYTES_MAX = 16 * MIB
 WAIT_MS_MAX = 30_000
 # A settling request names at most so many handles; more are sent in several requests.
 HANDLES_MAX = 1_000
+# The broker takes no longer reason for a failure.
+REASON_CHARACTERS_MAX = 1_000
 
 # An answer's head; the broker bounds its own requests to the same length.
 HEAD_BYTES_MAX = 16 * KIB

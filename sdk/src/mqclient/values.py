@@ -64,7 +64,9 @@ Filter = str | Sql
 class OutgoingMessage:
     """A message on its way out, as interceptors and selectors see it.
 
-    `queue` fixes the queue; otherwise messages of one `sharding_key` share a queue.
+    `queue` fixes the queue; otherwise messages of one `sharding_key` share a queue. At most one of
+    the last three delays it: a level of the broker's, counted from 1, milliseconds from when the
+    broker takes it, or a wall time in milliseconds.
     """
 
     topic: str
@@ -74,26 +76,161 @@ class OutgoingMessage:
     properties: Mapping[str, str] = field(default_factory=dict)
     sharding_key: str | None = None
     queue: int | None = None
+    delay_level: int | None = None
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+
+    @property
+    def is_delayed(self) -> bool:
+        """Tell whether consumers get it later than it is stored."""
+        return not (
+            self.delay_level is None and self.delay_ms is None and self.deliver_at_ms is None
+        )
 
 
 # A tuple: results are made by the hundred thousand, and a frozen dataclass costs three times that.
 class SendResult(NamedTuple):
-    """Where a message lies. `queue_offset` and `store_time_ms` are None after a one-way send."""
+    """Where a message lies. `queue_offset` and `store_time_ms` are None after a one-way send.
+
+    A delayed message has no offset yet. `deliver_at_ms` is when it gets one, by the broker's wall
+    clock, and `recall_handle` takes it back until then; one of a delay level has no handle.
+    """
 
     message_id: str
     topic: str
     queue: int
     queue_offset: int | None
     store_time_ms: int | None
+    recall_handle: str | None = None
+    deliver_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReceipt:
-    """Where a batch lies: queue offsets from `queue_offset` on."""
+    """Where a batch lies: queue offsets from `queue_offset` on, None for a delayed batch.
+
+    A delayed batch has a recall handle and a due time for each message, in order.
+    """
 
     count: int
-    queue_offset: int
+    queue_offset: int | None
     store_time_ms: int
+    recall_handles: tuple[str | None, ...] = ()
+    deliver_at_ms: tuple[int | None, ...] = ()
+
+
+class Recalled(StrEnum):
+    """What became of a delayed message that was to be taken back, or sent at once."""
+
+    CANCELLED = "cancelled"
+    """It will not be delivered."""
+    DELIVERED = "delivered"
+    """It is in its queue: it was due, or somebody sent it before its time."""
+    UNKNOWN = "unknown"
+    """The handle is not of this broker, or too old for it to know what became of the message."""
+
+
+class Decision(StrEnum):
+    """What the producer of a transaction says of it."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    UNKNOWN = "unknown"
+    """Not decided, or not known here: the broker asks again later."""
+
+
+class SentBack(StrEnum):
+    """What became of a message that its reader failed at."""
+
+    RETRY = "retry"
+    DEAD_LETTER = "dead_letter"
+    ALREADY = "already"
+    GONE = "gone"
+    """The queue does not hold it any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """The answer for one message that was sent back; `outcome` None where it was refused."""
+
+    index: int
+    status: int
+    outcome: SentBack | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTransaction:
+    """A decided transaction; a committed message lies at the queue and offset.
+
+    `outcome` is as the broker names it: committed, rolled_back or given_up. `is_repeat` says that
+    it had been decided so before. The place is None where nothing was made visible, or the broker
+    does not know it any more.
+    """
+
+    transaction_id: str
+    outcome: str
+    is_repeat: bool
+    topic: str | None = None
+    queue: int | None = None
+    queue_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfMessage:
+    """A message of an undecided transaction, as the listener of checks sees it."""
+
+    topic: str
+    body: bytes
+    message_id: str
+    tag: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    sharding_key: str | None = None
+    born_time: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCheck:
+    """The broker's question what became of a transaction: for the `number`th time of at most
+    `checks_max`."""
+
+    transaction_id: str
+    number: int
+    checks_max: int
+    message: HalfMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempt:
+    """One failed attempt at a message; `number` counts from 1, `at_ms` is wall time."""
+
+    number: int
+    at_ms: int
+    reason: str
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A message a group gave up, as lists show it. `letter_id` names it for resending."""
+
+    letter_id: str
+    topic: str
+    message_id: str
+    attempts: int
+    reason: str
+    state: str
+
+
+class RetryPolicy(StrEnum):
+    """How long a failed message of a group waits before it comes again."""
+
+    LEVELS = "levels"
+    """The broker's delay levels, from the third on."""
+    EXPONENTIAL = "exponential"
+    """5 s, doubled with every failure, 2 h at most."""
+    CUSTOM = "custom"
+    """The group's own delays; the last one repeats."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

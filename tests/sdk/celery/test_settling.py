@@ -7,15 +7,17 @@ import pytest
 from mqclient.celery.client import Client
 from mqclient.celery.holding import Held
 from mqclient.celery.lanes import Lanes
+from mqclient.celery.messages import packed
 from mqclient.celery.names import Names
 from mqclient.celery.options import Options
+from mqclient.celery.renewing import ATTEMPTS_MAX
 from mqclient.celery.settling import Settler
 from mqclient.errors import MqError
 from mqclient.protocol.endpoint import Endpoint
 
 from tests.sdk.celery.clocks import ManualClock
 from tests.sdk.celery.records import body
-from tests.sdk.fake_broker import FakeBroker
+from tests.sdk.fake_broker import FakeBroker, body_of, properties_of
 
 FLUSH_S = 10.0
 TOPIC = Names().lane("lane")
@@ -95,6 +97,63 @@ def test_what_is_no_message_is_logged_and_thrown_away(
     assert case.settler.flush(FLUSH_S)
     assert case.broker.settled == [("ack", TOPIC, 0, 0)]
     assert "is thrown away" in caplog.text
+
+
+def hand_out(case: Case, times: int) -> list[list[Held]]:
+    """Have messages received and given back so often; return what each receiver got."""
+    got = []
+    for _ in range(times):
+        got.append(case.received())
+        case.settler.give_back(got[-1])
+        assert case.settler.flush(FLUSH_S)
+    return got
+
+
+def test_what_is_never_finished_is_stored_anew_before_the_broker_buries_it(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The broker makes a message a dead letter at its 17th failure. A task must outlive that.
+    case.broker.put(TOPIC, 0, body("stubborn"))
+    got = hand_out(case, 40)
+
+    bodies = [item.document["body"] for items in got for item in items]
+    attempts = max(case.broker.handed_out.values())
+    assert len(bodies) > 30
+    assert set(bodies) == {"stubborn"}
+    assert attempts == ATTEMPTS_MAX + 1 < 16
+    assert "handed out 9 times" in caplog.text
+    # Whoever gets the copy must know that the task was begun before.
+    assert all(item.is_redelivered for items in got[1:] for item in items)
+
+
+def test_what_is_stored_anew_is_the_same_task_of_the_same_priority(case: Case) -> None:
+    task = {"body": "x", "properties": {"correlation_id": "id-1"}, "headers": {"task": "shop.pay"}}
+    case.lanes.put("lane", packed(task, "", "lane"), 9)
+    hand_out(case, ATTEMPTS_MAX)
+    first = case.broker.queues[TOPIC, 3][0]
+    again = hand_out(case, 2)
+
+    copies = case.broker.queues[TOPIC, 3]
+    assert again[0] == []
+    assert len(again[1]) == 1
+    assert [body_of(record) for record in copies] == [body_of(first)] * 2
+    assert properties_of(copies[1]).get("KEYS") == properties_of(first).get("KEYS")
+    assert properties_of(copies[1]).get("TAGS") == properties_of(first).get("TAGS")
+    assert ("ack", TOPIC, 3, 0) in case.broker.settled
+
+
+def test_what_cannot_be_stored_anew_is_delivered_as_it_is(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    case.broker.put(TOPIC, 0, body("x"))
+    hand_out(case, ATTEMPTS_MAX)
+    fault = case.broker.fault("messages?queue=", "status", status=403, code="x", retriable=False)
+
+    (item,) = case.received()
+
+    assert fault.fired_count == 1
+    assert item.document["body"] == "x"
+    assert "cannot be stored anew" in caplog.text
 
 
 @pytest.mark.parametrize("action", ["reset_before", "reset_after", "status"])

@@ -15,12 +15,21 @@ from mqclient.errors import ConnectionLost, MqError
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import Endpoint
 from mqclient.protocol.work import Job
-from mqclient.values import LockAnswer, LockGrant, MemberAnswer, PullStatus, TopicQueue
+from mqclient.values import (
+    LockAnswer,
+    LockGrant,
+    MemberAnswer,
+    PullStatus,
+    Returned,
+    SentBack,
+    TopicQueue,
+)
 from mqclient.wire.batches import Pulled
 from mqclient.wire.records import Message, unpack_records
 
 from tests.sdk.fake_bytes import make_record
 
+RETRIES = TopicQueue("%RETRY%g", 0)
 FIRST, SECOND = TopicQueue("orders", 0), TopicQueue("orders", 1)
 CALLS = Calls(Endpoint.of("http://broker"))
 
@@ -140,6 +149,18 @@ class Desk:
     def bring(self, place: TopicQueue, offsets: range, size_bytes: int = 1) -> None:
         """Answer the pull of a queue with these messages."""
         self.pull_of(place).answer(found(place, offsets, size_bytes))
+
+    def take_back(self, outcome: SentBack | None = SentBack.RETRY) -> dict[str, Any]:
+        """Answer the sending back of messages; return what it said."""
+        request = self.one("send-back")
+        status = 403 if outcome is None else 200
+        request.answer(
+            [
+                Returned(index=index, status=status, outcome=outcome)
+                for index in range(len(request.document["messages"]))
+            ]
+        )
+        return request.document
 
     def advance(self, seconds: float) -> None:
         self.clock.now_s += seconds

@@ -28,7 +28,13 @@ def main(url: str, client_id: str, kind: str = "", topic: str = "orders") -> Non
     if kind == "trusting":
         OrderedDispatch.may_begin = lambda *_: True  # type: ignore[method-assign]
     with PushConsumer(
-        url, group="g", topics=topic, listener=listener, client_id=client_id, ordered=True
+        url,
+        group="g",
+        topics=topic,
+        listener=listener,
+        client_id=client_id,
+        ordered=True,
+        lock_renew_s=0.1,
     ):
         for _ in sys.stdin:
             _LINES.release()

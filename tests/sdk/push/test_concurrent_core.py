@@ -7,8 +7,19 @@ import pytest
 from mqclient.consuming.push.concurrent import ConcurrentDispatch
 from mqclient.consuming.push.listening import Consumed, Delivery
 from mqclient.consuming.push.snapshot import Snapshot
-from mqclient.errors import MqError, Overloaded, StaleGeneration, UnknownTopic
-from mqclient.values import MemberAnswer, PullStatus
+from mqclient.errors import (
+    ConnectFailed,
+    MqError,
+    Overloaded,
+    StaleGeneration,
+    UnknownTopic,
+)
+from mqclient.values import (
+    MemberAnswer,
+    PullStatus,
+    Returned,
+    SentBack,
+)
 from mqclient.wire.records import Message
 
 from tests.sdk.push.doubles import FIRST, SECOND, Desk, found, lost, offsets_of, pulled
@@ -67,21 +78,6 @@ def test_offsets_that_were_filtered_out_are_committed_too() -> None:
     assert commit_of(bench) == [(0, "70")]
 
 
-@pytest.mark.parametrize("result", [None, Consumed.RETRY_LATER, True, "success "])
-def test_anything_but_success_means_later(result: object) -> None:
-    bench = reading(1)
-    bench.core.finish(bench.listen(), result, "later")
-    bench.advance(4.99)
-    early = bench.core.next_delivery()
-    bench.advance(0.02)
-
-    again = bench.listen()
-
-    assert early is None
-    assert offsets_of(again) == [0]
-    assert again.context.attempt == 2
-
-
 @pytest.mark.parametrize(
     ("ack_index", "done"), [(None, 4), (3, 4), (9, 4), (1, 2), (0, 1), (-1, 0), (-7, 0)]
 )
@@ -91,12 +87,11 @@ def test_a_batch_may_be_done_in_part(ack_index: int | None, done: int) -> None:
     delivery.context.ack_index = ack_index
     bench.succeed(delivery)
     position = bench.core.positions()[FIRST]
-    bench.advance(5.0)
 
-    again = bench.core.next_delivery()
+    sent = bench.take_back()["messages"] if done < 4 else []
 
     assert position == done
-    assert (offsets_of(again) if again else []) == list(range(done, 4))
+    assert [int(item["offset"]) for item in sent] == list(range(done, 4))
 
 
 def test_the_index_of_a_batch_for_later_is_not_heeded() -> None:
@@ -362,6 +357,7 @@ class Life:
         dispatch = self.bench.core._queues.dispatch
         dispatch.__class__ = kind
         self.done: set[int] = set()
+        self.sent_back: set[int] = set()
         self.running: list[Delivery] = []
         self.committed = 0
         self.stored = 0
@@ -428,6 +424,8 @@ class Life:
                 self.violations.append(f"{offset} committed, not all below is done")
             self.committed = max(self.committed, offset)
             request.answer()
+        elif request.verb == "send-back":
+            self._take_back(request, is_good=is_good)
         else:
             start = int(request.query["offset"])
             if not is_good and self.rng.random() < 0.7:
@@ -438,6 +436,24 @@ class Life:
             else:
                 request.answer(pulled(PullStatus.NO_NEW_MSG, start))
 
+    def _take_back(self, request: Any, *, is_good: bool) -> None:
+        offsets = [int(item["offset"]) for item in request.document["messages"]]
+        if not is_good and self.rng.random() < 0.2:
+            request.fail(ConnectFailed("away"))
+            return
+        # The broker has it: it is done for the queue, wherever it comes again.
+        self.done.update(offsets)
+        self.sent_back.update(offsets)
+        if not is_good and self.rng.random() < 0.2:
+            request.fail(lost())
+            return
+        request.answer(
+            [
+                Returned(index=index, status=200, outcome=SentBack.RETRY)
+                for index in range(len(offsets))
+            ]
+        )
+
 
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_happens_only_what_is_done_is_committed_and_all_of_it_at_last(seed: int) -> None:
@@ -447,6 +463,7 @@ def test_whatever_happens_only_what_is_done_is_committed_and_all_of_it_at_last(s
 
     assert life.violations == []
     assert life.stored > 20
+    assert life.sent_back
     assert life.done == set(range(life.stored))
 
 

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 from mqclient.consuming.push.listening import Delivery
-from mqclient.errors import InvalidArgument, LockLost, StaleGeneration
+from mqclient.errors import (
+    InvalidArgument,
+    LockLost,
+    StaleGeneration,
+)
 from mqclient.values import MemberAnswer, PullStatus
 
 from tests.sdk.push.doubles import FIRST, SECOND, Desk, found, lost, offsets_of, pulled
@@ -171,7 +175,7 @@ def test_without_a_limit_a_message_is_tried_on_and_on() -> None:
 
 
 def test_at_the_limit_a_queue_stands_still_until_somebody_decides() -> None:
-    bench = reading(suspend_ms=10, attempts_max=3)
+    bench = reading(suspend_ms=10, attempts_max=3, is_burying=False)
     for _ in range(3):
         bench.fail(bench.listen())
         bench.advance(0.011)
@@ -190,7 +194,7 @@ def test_at_the_limit_a_queue_stands_still_until_somebody_decides() -> None:
 
 
 def test_the_limit_is_the_groups_unless_the_member_has_its_own() -> None:
-    bench = reading(suspend_ms=10)
+    bench = reading(suspend_ms=10, is_burying=False)
     bench.one("heartbeat").answer(
         MemberAnswer(
             generation=1, queues=frozenset((FIRST, SECOND)), heartbeat_ms=10_000, retry_max=1
@@ -205,7 +209,7 @@ def test_the_limit_is_the_groups_unless_the_member_has_its_own() -> None:
 
 
 def test_a_queue_that_stands_still_may_be_tried_on() -> None:
-    bench = reading(suspend_ms=10, attempts_max=1)
+    bench = reading(suspend_ms=10, attempts_max=1, is_burying=False)
     bench.fail(bench.listen())
     bench.core.revive(FIRST, is_skipping=False)
 

@@ -171,7 +171,9 @@ def test_a_blocked_queue_is_told_to_the_broker_and_can_be_skipped(broker: FakeBr
     broker.put("orders", 0, b"poison", b"fine")
     ear = Ear(lambda message, _: Consumed.SUCCESS if message.body == b"fine" else None)
 
-    with consumer(broker, ear, suspend_ms=10, attempts_max=2, heartbeat_wait_ms=10) as member:
+    with consumer(
+        broker, ear, suspend_ms=10, attempts_max=2, is_burying=False, heartbeat_wait_ms=10
+    ) as member:
         wait_until(lambda: bool(reported(broker)))
         blocked = member.blocked()
         member.skip_blocked(TopicQueue("orders", 0))

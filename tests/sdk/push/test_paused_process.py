@@ -9,7 +9,7 @@ import pytest
 from mqclient import PushConsumer
 
 from tests.sdk.fake_broker import FakeBroker
-from tests.sdk.push.hearing import WAIT_S, Ear
+from tests.sdk.push.hearing import WAIT_S, Ear, wait_until
 
 SCRIPT = Path(__file__).with_name("paused_member.py")
 BODIES = [b"%d" % number for number in range(6)]
@@ -18,7 +18,6 @@ BODIES = [b"%d" % number for number in range(6)]
 def run(broker: FakeBroker, ear: Ear, *more: str) -> list[list[str]]:
     """Stop a member inside a listener, let another read the queue; return what the first says."""
     broker.groups["g"].is_ordered = True
-    broker.groups["g"].lease_s = 0.5
     broker.put("orders", 0, *BODIES)
     broker.assign("g", {"a": {"orders": [0]}})
     # After the first answers the member learns nothing more: it has its clock alone.
@@ -33,6 +32,10 @@ def run(broker: FakeBroker, ear: Ear, *more: str) -> list[list[str]]:
     assert process.stdout is not None
     with process:
         said = [process.stdout.readline()]
+        # It has everything it may learn, and asks for more, before its lock becomes a short one.
+        assert all(fault.fired.wait(WAIT_S) for fault in held)
+        broker.groups["g"].lease_s = 0.5
+        wait_for_renewals(broker, 2)
         process.send_signal(signal.SIGSTOP)
         broker.assign("g", {"b": {"orders": [0]}})
         with PushConsumer(
@@ -50,7 +53,7 @@ def run(broker: FakeBroker, ear: Ear, *more: str) -> list[list[str]]:
         process.stdin.flush()
         process.send_signal(signal.SIGCONT)
         said.append(process.stdout.readline())
-        assert all(fault.fired.wait(WAIT_S) for fault in held)
+        assert held[-1].fired.wait(WAIT_S)
         for fault in held:
             fault.release()
             fault.times = 0
@@ -58,6 +61,14 @@ def run(broker: FakeBroker, ear: Ear, *more: str) -> list[list[str]]:
         said += process.stdout.readlines()
     assert process.returncode == 0
     return [line.split() for line in said]
+
+
+def wait_for_renewals(broker: FakeBroker, count: int) -> None:
+    """Return when locks were asked for so often again: all but the last one are answered."""
+    before = len(broker.requests)
+    wait_until(
+        lambda: sum("locks:acquire" in line for line in broker.requests[before:]) >= count,
+    )
 
 
 @pytest.mark.process

@@ -54,7 +54,7 @@ async def test_every_message_is_heard_and_committed(broker: FakeBroker, ordered:
         for queue, bodies in ear.by_queue.items()
     }
     assert heard == {queue: numbered(100) for queue in range(4)}
-    assert broker.committed == {("g", "orders", queue): 100 for queue in range(4)}
+    assert broker.progress == {("g", "orders", queue): 100 for queue in range(4)}
     assert broker.groups["g"].members == {}
     assert broker.groups["g"].locks == {}
 
@@ -149,7 +149,9 @@ async def test_a_blocked_queue_can_be_skipped_and_reading_paused(broker: FakeBro
     broker.put("orders", 0, b"poison", b"fine")
     ear = Ear(lambda message, _: Consumed.SUCCESS if message.body != b"poison" else None)
 
-    async with consumer(broker, ear.listen, ordered=True, suspend_ms=10, attempts_max=1) as member:
+    async with consumer(
+        broker, ear.listen, ordered=True, suspend_ms=10, attempts_max=1, is_burying=False
+    ) as member:
         await until(lambda: bool(member.blocked()))
         await member.skip_blocked(TopicQueue("orders", 0))
         await until(lambda: b"fine" in ear.bodies)

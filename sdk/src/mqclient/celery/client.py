@@ -3,7 +3,7 @@
 A publish whose answer was lost is sent again: a message may be stored twice, never not at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from mqclient.celery.options import Options
@@ -61,10 +61,12 @@ class Client:
         *,
         tag: str | None = None,
         key: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> bytes:
         """Return a message as it is stored, with an id of its own."""
         wall_ms = self.clock.wall_ms()
-        shared = pack_properties(tag=tag, keys=() if key is None else (key,))
+        keys = () if key is None else (key,)
+        shared = pack_properties(tag=tag, keys=keys, properties=properties)
         return pack_record(
             topic_part(topic),
             queue,

@@ -12,6 +12,8 @@ from mqclient.celery.messages import Document
 from mqclient.limits import HANDLES_MAX
 from mqclient.wire.records import Message
 
+# In a message that was stored anew: it was handed out before.
+AGAIN = "CELERY_AGAIN"
 # Acknowledgements that come close together share a request.
 LINGER_S = 0.005
 # A lease is extended when a third of it is over: two tries may fail before the last.
@@ -33,7 +35,7 @@ class Held:
     @property
     def is_redelivered(self) -> bool:
         """Tell whether the message was handed out before."""
-        return (self.record.delivery_attempt or 1) > 1
+        return (self.record.delivery_attempt or 1) > 1 or AGAIN in self.record.properties
 
 
 class Verb(Enum):

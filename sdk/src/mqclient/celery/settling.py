@@ -11,6 +11,7 @@ from mqclient.celery.client import Client
 from mqclient.celery.holding import Held, Holdings, Step, Verb
 from mqclient.celery.messages import Unreadable, unpacked
 from mqclient.celery.outages import Outage
+from mqclient.celery.renewing import renewed
 from mqclient.consuming.handles import Run, runs_of, take_new_handles
 from mqclient.errors import Closed, MqError
 from mqclient.protocol.calls import Call
@@ -46,10 +47,13 @@ class Settler:
         """Keep received messages, each with its lane, from being handed out again until settled.
 
         Return those that can be read. What is no message of ours is logged and settled: it would
-        come again for ever.
+        come again for ever. What was handed out too often is stored anew and comes later.
         """
         readable, unreadable = [], []
         for lane, record in messages:
+            if renewed(self._client, record):
+                unreadable.append(Held(record, lane, {}))
+                continue
             try:
                 readable.append(Held(record, lane, unpacked(record.body)))
             except Unreadable as error:

@@ -3,9 +3,12 @@
 import argparse
 import os
 import re
+from datetime import datetime
 
-from mqclient.cli import bench, consume, groups, listen, produce, topics
+from mqclient.cli import bench, consume, dead_letters, delayed, groups, listen, produce, topics
+from mqclient.errors import InvalidArgument
 from mqclient.protocol.endpoint import DEFAULT_SERVER
+from mqclient.times import milliseconds_of
 
 Commands = argparse._SubParsersAction  # argparse has no public name for it.
 
@@ -25,7 +28,9 @@ def parser() -> argparse.ArgumentParser:
     _add_topic(commands)
     _add_group(commands)
     _add_produce(commands)
+    _add_recall(commands)
     _add_consume(commands)
+    _add_dead_letters(commands)
     _add_tail(commands)
     _add_bench(commands)
     return top
@@ -50,6 +55,15 @@ def _pattern(text: str) -> re.Pattern[bytes]:
         return re.compile(os.fsencode(text))
     except re.error as error:
         raise argparse.ArgumentTypeError(f"is no regular expression: {error}") from error
+
+
+def _moment(text: str) -> datetime | int:
+    if text.isdigit():
+        return int(text)
+    try:
+        return milliseconds_of(datetime.fromisoformat(text))
+    except (ValueError, InvalidArgument) as error:
+        raise argparse.ArgumentTypeError(f"is no time with a zone: {error}") from error
 
 
 def _separator(text: str) -> bytes:
@@ -101,7 +115,34 @@ def _add_produce(commands: "Commands[argparse.ArgumentParser]") -> None:
     command.add_argument("--tag")
     command.add_argument("--ack", choices=["sync", "async", "oneway"], default="sync")
     command.add_argument("--checksum", action="store_true", help="tell the input's SHA-256")
+    delay = command.add_mutually_exclusive_group()
+    delay.add_argument("--delay-ms", type=_not_negative, help="deliver after so many milliseconds")
+    delay.add_argument(
+        "--deliver-at", type=_moment, help="deliver then: RFC 3339, or milliseconds since 1970 UTC"
+    )
+    delay.add_argument("--level", type=_positive, help="deliver after this delay level's time")
     command.set_defaults(run=produce.run)
+
+
+def _add_recall(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("recall", help="take a delayed message back")
+    command.add_argument("handle", help="as `mq produce --delay-ms` printed it")
+    command.add_argument("--now", action="store_true", help="deliver it at once instead")
+    command.set_defaults(run=delayed.recall)
+
+
+def _add_dead_letters(commands: "Commands[argparse.ArgumentParser]") -> None:
+    group = commands.add_parser("dlq", help="list dead letters of a group, send them again")
+    verbs = group.add_subparsers(required=True, metavar="VERB")
+    every = verbs.add_parser("list", help="a line for each dead letter")
+    every.add_argument("group")
+    every.set_defaults(run=dead_letters.list_all)
+    resend = verbs.add_parser("resend", help="send dead letters again; prints the job's id")
+    resend.add_argument("group")
+    resend.add_argument("ids", nargs="*", help="as `mq dlq list` prints them; all without any")
+    resend.add_argument("--topic", help="send them there, not where they came from")
+    resend.add_argument("--dry-run", action="store_true", help="only count")
+    resend.set_defaults(run=dead_letters.resend)
 
 
 def _add_consume(commands: "Commands[argparse.ArgumentParser]") -> None:

@@ -26,7 +26,8 @@ def listen(arguments: argparse.Namespace) -> None:
         subscriptions={arguments.topic: filter_of(arguments)},
         token=arguments.token,
         ordered=arguments.ordered,
-        consume_batch_max=_BATCH_MAX,
+        # A batch is done as a whole, and with a limit a part of one would be too much.
+        consume_batch_max=_BATCH_MAX if arguments.max is None else 1,
         # One stream takes one line at a time.
         listeners_max=1,
     ):
@@ -46,20 +47,18 @@ class _Printer:
         self._left: int | None = arguments.max
         self._line_of = line_of_format(arguments.format)
 
-    def hear(self, messages: list[Message], context: ListenerContext) -> Consumed:
+    def hear(self, messages: list[Message], _context: ListenerContext) -> Consumed:
         """Write messages; what is over the limit, or cannot be written, is left to others."""
-        taken = messages if self._left is None else messages[: self._left]
-        if self.is_over.is_set() or not taken:
-            return Consumed.RETRY_LATER
+        if self.is_over.is_set():
+            return Consumed.NOT_NOW
         try:
-            write(taken, self._line_of)
+            write(messages, self._line_of)
         except OSError as error:
             self.error = error
             self.is_over.set()
-            return Consumed.RETRY_LATER
+            return Consumed.NOT_NOW
         if self._left is not None:
-            self._left -= len(taken)
+            self._left -= len(messages)
             if not self._left:
                 self.is_over.set()
-        context.ack_index = len(taken) - 1
         return Consumed.SUCCESS

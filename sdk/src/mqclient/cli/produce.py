@@ -17,7 +17,10 @@ _OPEN_MAX = 20_000
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Send every line of the input; the first that cannot be sent ends it."""
+    """Send every line of the input; the first that cannot be sent ends it.
+
+    Of a message with a delay of its own the recall handle and the id are printed.
+    """
     key_of = _key_of(arguments)
     digest = hashlib.sha256()
     progress = Progress("sent")
@@ -25,8 +28,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     def settle(open_max: int) -> None:
         while len(open_futures) > open_max or (open_futures and open_futures[0].done()):
-            open_futures.popleft().result()
+            result = open_futures.popleft().result()
             progress.step()
+            if result.recall_handle is not None:
+                sys.stdout.write(f"{result.recall_handle}\t{result.message_id}\n")
 
     try:
         with Producer(
@@ -41,6 +46,9 @@ def run(arguments: argparse.Namespace) -> None:
                     tag=arguments.tag,
                     sharding_key=key_of(body),
                     queue=arguments.queue,
+                    delay_level=arguments.level,
+                    delay_ms=arguments.delay_ms,
+                    deliver_at=arguments.deliver_at,
                 )
                 progress.bytes += len(body)
                 open_futures.append(future)

@@ -73,7 +73,8 @@ def take_new_handles(runs: Sequence[Run], results: Sequence[Settlement]) -> None
         if result.status is not Settled.OK or not result.receipt_handle:
             continue
         run = runs[result.index]
-        attempt = run.messages[0].delivery_attempt or 1
+        old = run.messages[0].lease
+        attempt = 1 if old is None else old.attempt
         token = result.receipt_handle.rpartition(":")[0]
         offsets = [message.queue_offset for message in run.messages]
         lease = Lease(token, attempt, None, offsets)

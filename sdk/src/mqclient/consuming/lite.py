@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mqclient.clock import Clock, SystemClock
+from mqclient.consuming.interceptors import tell_received
 from mqclient.consuming.lite_core import LitePullCore
 from mqclient.consuming.lite_plans import LitePullPlans
 from mqclient.consuming.settings import LitePullSettings
@@ -130,12 +131,13 @@ class LitePullConsumer:
             ready = threading.Event()
             messages = self._core.poll(limit, ready.set)
             self._driver.kick_if_due()
+            tell_received(self._core.settings.interceptors, messages)
             if messages or not ready.wait(max(0.0, deadline_s - self._clock.steady_s())):
                 return messages
 
     def seek(self, queue: TopicQueue, offset: int) -> None:
         """Go on at another offset of an assigned queue."""
-        self._core.seek(queue, offset)
+        self._plans.seek(queue, offset)
         self._driver.kick_if_due()
 
     def seek_to_begin(self, queue: TopicQueue) -> None:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mqclient.clock import Clock, SystemClock
+from mqclient.consuming.interceptors import tell_received
 from mqclient.consuming.lite_core import LitePullCore
 from mqclient.consuming.lite_plans import LitePullPlans
 from mqclient.consuming.settings import LitePullSettings
@@ -114,6 +115,7 @@ class AsyncLitePullConsumer:
             messages = self._core.poll(limit, ready.set)
             self._driver.kick()
             if messages:
+                tell_received(self._core.settings.interceptors, messages)
                 return messages
             try:
                 async with asyncio.timeout(max(0.0, deadline_s - self._clock.steady_s())):
@@ -123,7 +125,7 @@ class AsyncLitePullConsumer:
 
     async def seek(self, queue: TopicQueue, offset: int) -> None:
         """Go on at another offset of an assigned queue."""
-        self._core.seek(queue, offset)
+        self._plans.seek(queue, offset)
         self._driver.kick()
 
     async def seek_to_begin(self, queue: TopicQueue) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mqclient.clock import Clock
+from mqclient.consuming.interceptors import tell_begun
 from mqclient.consuming.lite_core import LitePullCore
 from mqclient.consuming.settings import LitePullSettings
 from mqclient.errors import InvalidArgument, MqError, Refused, StaleGeneration, UnknownQueue
@@ -16,6 +17,7 @@ from mqclient.protocol.plans import (
     leave_group,
     persistently,
 )
+from mqclient.times import milliseconds_of
 from mqclient.values import QueueRange, Subscription, TopicQueue
 
 logger = logging.getLogger("mqclient")
@@ -54,6 +56,7 @@ class LitePullPlans:
                 if place.topic == topic and place not in starts:
                     starts[place] = _known(_range(ranges, place).min_offset)
         self._core.assign(wanted, starts)
+        self._tell_begun(added)
 
     def join(self, subscriptions: Iterable[Subscription]) -> Plan[None]:
         """Become a member that wants these topics; raise what the broker refuses.
@@ -86,6 +89,16 @@ class LitePullPlans:
         )
         starts = yield from persistently(call, self._patience)
         self._core.take_over(starts)
+        self._tell_begun(starts)
+
+    def seek(self, place: TopicQueue, offset: int) -> None:
+        """Go on at another offset; raise InvalidArgument for a queue that is not assigned."""
+        self._core.seek(place, offset)
+        self._tell_begun([place])
+
+    def _tell_begun(self, places: Iterable[TopicQueue]) -> None:
+        for place in places:
+            tell_begun(self._settings.interceptors, place)
 
     def leave(self) -> Plan[None]:
         """Leave the group; where that fails the broker notices in its own time."""
@@ -97,8 +110,7 @@ class LitePullPlans:
 
     def offset_for_time(self, place: TopicQueue, time: datetime | int) -> Plan[int]:
         """Ask for the first offset stored at or after a time."""
-        time_ms = time if isinstance(time, int) else _milliseconds(time)
-        call = self._calls.offset_at(place.topic, place.queue, time_ms)
+        call = self._calls.offset_at(place.topic, place.queue, milliseconds_of(time))
         offset = yield from persistently(call, self._patience)
         return offset
 
@@ -114,12 +126,12 @@ class LitePullPlans:
     def seek_to_begin(self, place: TopicQueue) -> Plan[None]:
         """Go on at the first offset the queue has."""
         ranges = yield from self._ranges(place.topic)
-        self._core.seek(place, _known(_range(ranges, place).min_offset))
+        self.seek(place, _known(_range(ranges, place).min_offset))
 
     def seek_to_end(self, place: TopicQueue) -> Plan[None]:
         """Go on behind the last message the queue has."""
         ranges = yield from self._ranges(place.topic)
-        self._core.seek(place, _known(_range(ranges, place).max_offset))
+        self.seek(place, _known(_range(ranges, place).max_offset))
 
     def commit(self) -> Plan[None]:
         """Commit every position that moved."""
@@ -178,12 +190,6 @@ def _range(ranges: tuple[QueueRange, ...], place: TopicQueue) -> QueueRange:
         if item.queue == place.queue:
             return item
     raise UnknownQueue(f"topic {place.topic} has no queue {place.queue}")
-
-
-def _milliseconds(time: datetime) -> int:
-    if time.tzinfo is None:
-        raise InvalidArgument("a time needs a time zone")
-    return int(time.timestamp() * 1000)
 
 
 def _known(offset: int | None) -> int:

@@ -3,8 +3,10 @@
 import os
 import secrets
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mqclient.consuming.interceptors import ConsumerInterceptor
 from mqclient.consuming.subscriptions import tags_of
 from mqclient.errors import InvalidArgument
 from mqclient.limits import MIB, WAIT_MS_MAX
@@ -35,6 +37,7 @@ class SimpleConsumerSettings:
     ordered: bool = False
     high_queue_first: bool = False
     timeout_s: float = 10.0
+    interceptors: Sequence[ConsumerInterceptor] = ()
     client_id: str = field(default_factory=new_client_id)
 
     def __post_init__(self) -> None:
@@ -78,6 +81,7 @@ class LitePullSettings:
     consume_from: ConsumeFrom | None = None
     consume_from_ms: int | None = None
     timeout_s: float = 10.0
+    interceptors: Sequence[ConsumerInterceptor] = ()
     client_id: str = field(default_factory=new_client_id)
 
     def __post_init__(self) -> None:

@@ -99,10 +99,21 @@ class SimpleConsumer:
         self._pool.run(self._plans.ack(messages))
 
     def nack(
-        self, messages: Message | Iterable[Message], *, delay_ms: int = 0, reason: str = ""
+        self,
+        messages: Message | Iterable[Message],
+        *,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
+        reason: str = "",
     ) -> None:
-        """Give messages back, to be received again after `delay_ms`; raise HandleExpired."""
-        self._pool.run(self._plans.nack(messages, delay_ms=delay_ms, reason=reason))
+        """Give messages back as failed, to be received again later; raise HandleExpired.
+
+        They come after `delay_ms`, 0 is at once, or that of a delay level, else when the group's
+        retry policy says. After the group's last try, and with level -1, they are dead letters.
+        """
+        self._pool.run(
+            self._plans.nack(messages, delay_ms=delay_ms, delay_level=delay_level, reason=reason)
+        )
 
     def extend(self, messages: Message | Iterable[Message], *, invisible_ms: int) -> None:
         """Keep messages for `invisible_ms` from here on; raise HandleExpired."""
@@ -113,7 +124,7 @@ class SimpleConsumer:
         ahead, self._ahead = list(self._ahead), deque()
         try:
             if ahead:
-                self.nack(ahead, reason="the consumer was closed")
+                self.nack(ahead, delay_ms=0, reason="the consumer was closed")
         finally:
             self._pool.close()
 
@@ -181,10 +192,21 @@ class AsyncSimpleConsumer:
         await self._pool.run(self._plans.ack(messages))
 
     async def nack(
-        self, messages: Message | Iterable[Message], *, delay_ms: int = 0, reason: str = ""
+        self,
+        messages: Message | Iterable[Message],
+        *,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
+        reason: str = "",
     ) -> None:
-        """Give messages back, to be received again after `delay_ms`; raise HandleExpired."""
-        await self._pool.run(self._plans.nack(messages, delay_ms=delay_ms, reason=reason))
+        """Give messages back as failed, to be received again later; raise HandleExpired.
+
+        They come after `delay_ms`, 0 is at once, or that of a delay level, else when the group's
+        retry policy says. After the group's last try, and with level -1, they are dead letters.
+        """
+        await self._pool.run(
+            self._plans.nack(messages, delay_ms=delay_ms, delay_level=delay_level, reason=reason)
+        )
 
     async def extend(self, messages: Message | Iterable[Message], *, invisible_ms: int) -> None:
         """Keep messages for `invisible_ms` from here on; raise HandleExpired."""
@@ -195,6 +217,6 @@ class AsyncSimpleConsumer:
         ahead, self._ahead = list(self._ahead), deque()
         try:
             if ahead:
-                await self.nack(ahead, reason="the consumer was closed")
+                await self.nack(ahead, delay_ms=0, reason="the consumer was closed")
         finally:
             await self._pool.close()

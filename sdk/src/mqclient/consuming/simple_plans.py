@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from mqclient.consuming.handles import Run, check_settled, runs_of, take_new_handles
+from mqclient.consuming.interceptors import tell_received
 from mqclient.consuming.settings import SimpleConsumerSettings
 from mqclient.consuming.subscriptions import tags_of
+from mqclient.errors import InvalidArgument
 from mqclient.limits import HANDLES_MAX
 from mqclient.protocol.calls import Call, Calls
 from mqclient.protocol.plans import Patience, Plan, persistently
 from mqclient.values import Filter, Settlement
-from mqclient.wire.filters import matching
-from mqclient.wire.records import Message
+from mqclient.wire.records import RETRY_PREFIX, Message
 
 
 class SimplePlans:
@@ -45,12 +46,17 @@ class SimplePlans:
             high_queue_first=settings.high_queue_first,
         )
         received = yield from persistently(call, self._patience)
-        wanted = matching(received.messages, tags)
-        if len(wanted) < len(received.messages):
+        wanted: list[Message] = []
+        unwanted: list[Message] = []
+        for message in received.messages:
+            # What comes again was wanted when it came first.
+            is_again = message.stored_topic.startswith(RETRY_PREFIX)
+            is_wanted = tags is None or is_again or message.tag in tags
+            (wanted if is_wanted else unwanted).append(message)
+        if unwanted:
             # Their tags share a hash with a wanted one. Unsettled, they would come again and again.
-            yield from self.ack(
-                [item for item in received.messages if item.tag not in (tags or ())]
-            )
+            yield from self.ack(unwanted)
+        tell_received(settings.interceptors, wanted)
         return wanted
 
     def ack(self, messages: Message | Iterable[Message]) -> Plan[None]:
@@ -59,14 +65,25 @@ class SimplePlans:
         yield from self._settle(messages, "ack", lambda handles: self._calls.ack(group, handles))
 
     def nack(
-        self, messages: Message | Iterable[Message], *, delay_ms: int, reason: str
+        self,
+        messages: Message | Iterable[Message],
+        *,
+        delay_ms: int | None,
+        delay_level: int | None = None,
+        reason: str,
     ) -> Plan[None]:
-        """Give messages back."""
+        """Give messages back; without a delay the group's policy says when they come again."""
+        if delay_ms is not None and delay_level is not None:
+            raise InvalidArgument("a message comes again after delay_ms or that of delay_level")
         yield from self._settle(
             messages,
             "nack",
             lambda handles: self._calls.nack(
-                self.settings.group, handles, delay_ms=delay_ms, reason=reason
+                self.settings.group,
+                handles,
+                delay_ms=delay_ms,
+                delay_level=delay_level,
+                reason=reason,
             ),
         )
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,12 +12,15 @@ from mqclient.errors import BufferFull
 from mqclient.producing.core import ProducerCore
 from mqclient.producing.drafting import Drafting, outgoing
 from mqclient.producing.parcels import Parcel, SendFuture, settled
+from mqclient.producing.recalls import deliver_now, recall
 from mqclient.producing.settings import ProducerSettings
+from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
+from mqclient.protocol.plans import Patience
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.tasks import TaskDriver
-from mqclient.values import AckMode, OutgoingMessage, SendResult
+from mqclient.values import AckMode, OutgoingMessage, Recalled, SendResult
 
 
 class AsyncProducer:
@@ -39,8 +43,12 @@ class AsyncProducer:
         self._clock = clock or SystemClock()
         endpoint = Endpoint.of(server, token)
         self._pool = AsyncPool(endpoint, clock=self._clock, idle_max=self._settings.in_flight_max)
+        self._calls = Calls(endpoint)
         self._core = ProducerCore(
-            self._settings, Calls(endpoint), clock=self._clock, rng=rng or random.Random()
+            self._settings, self._calls, clock=self._clock, rng=rng or random.Random()
+        )
+        self._patience = Patience(
+            clock=self._clock, backoff=Backoff(), timeout_s=self._settings.timeout_s
         )
         self._drafting = Drafting(self._settings, clock=self._clock, lock=self._core.lock)
         self._driver = TaskDriver(self._core, self._pool)
@@ -66,6 +74,9 @@ class AsyncProducer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> SendResult:
         """Send one message and await its acknowledgement; raise MqError.
 
@@ -74,7 +85,7 @@ class AsyncProducer:
         """
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue,
+            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         parcel = self._drafting.parcel(message)
         await self._put(parcel, is_urgent=True)
@@ -91,6 +102,9 @@ class AsyncProducer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> SendFuture:
         """Put one message into the buffer; await the future for its result.
 
@@ -98,7 +112,7 @@ class AsyncProducer:
         """
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue,
+            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         return await self.send_message(message)
 
@@ -118,11 +132,14 @@ class AsyncProducer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> None:
         """Put one message into the buffer; it is tried once, and a loss is only logged."""
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue,
+            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         await self._put(self._drafting.parcel(message, AckMode.ONEWAY))
 
@@ -134,12 +151,18 @@ class AsyncProducer:
         tag: str | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> list[SendResult]:
         """Send messages that differ in the body only, in whole batches; await all of them.
 
         Results are in the order of the bodies. The first error is raised when all are settled.
         """
-        message = outgoing(topic, b"", tag=tag, sharding_key=sharding_key, queue=queue)
+        message = outgoing(
+            topic, b"", tag=tag, sharding_key=sharding_key, queue=queue,
+            delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+        )  # fmt: skip
         parcels = []
         under_way = self._settings.in_flight_max
         for parcel in self._drafting.parcels(bodies, message):
@@ -151,6 +174,20 @@ class AsyncProducer:
         for parcel in parcels:
             await settled(parcel)
         return [result for parcel in parcels for result in parcel.results()]
+
+    async def recall(self, handle: str) -> Recalled:
+        """Take a delayed message back; raise MqError where the broker does not answer.
+
+        CANCELLED is for good, DELIVERED is too late, UNKNOWN is a handle the broker does not know.
+        """
+        return await self._pool.run(recall(self._calls, handle, self._patience))
+
+    async def deliver_now(self, handle: str) -> Recalled:
+        """Have a delayed message delivered before its time; DELIVERED when it is in its queue.
+
+        CANCELLED and UNKNOWN change nothing. Raise MqError where the broker does not answer.
+        """
+        return await self._pool.run(deliver_now(self._calls, handle, self._patience))
 
     async def flush(self) -> None:
         """Send what is in the buffer and await it."""

@@ -25,9 +25,11 @@ from mqclient.errors import (
     SendTimedOut,
     UnknownQueue,
 )
+from mqclient.producing import numbering
 from mqclient.producing.lanes import Lane, Topic, Waiter
 from mqclient.producing.parcels import Parcel
 from mqclient.producing.settings import ProducerSettings
+from mqclient.producing.stamping import Stamping
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.work import Job
@@ -55,6 +57,8 @@ class ProducerCore:
         self._rng = rng
         self._backoff = Backoff(rng=rng)
         self._born_host = local_address() + bytes(4)
+        self._stamping = Stamping(settings.interceptors)
+        self._is_stamping = settings.idempotent or bool(settings.interceptors)
         self._topics: dict[str, Topic] = {}
         self._to_ask: deque[Topic] = deque()
         self._ready: deque[Lane] = deque()
@@ -168,12 +172,19 @@ class ProducerCore:
 
     def _sending(self, lane: Lane, batch: list[Parcel], timeout_s: float) -> Job:
         topic, queue, born_host = lane.topic.packed_name, lane.queue, self._born_host
+        name = lane.topic.name
         records = [
             pack_record(topic, queue, body, properties, parcel.born_ms, born_host)
             for parcel in batch
-            for body, properties in parcel.drafts
+            for body, properties in (
+                self._stamping.drafts(parcel, name, queue) if self._is_stamping else parcel.drafts
+            )
         ]
-        call = self._calls.send_batch(lane.topic.name, queue, records, batch[0].ack)
+        # Numbered or not, it is repeated here and nowhere below: whether an attempt may have been
+        # carried out must not be lost.
+        call = self._calls.send_batch(
+            name, queue, records, batch[0].ack, is_delayed=batch[0].is_delayed
+        )
         return Job(call, timeout_s, partial(self._sent, lane, batch))
 
     def _asking(self, topic: Topic) -> Job:
@@ -208,7 +219,9 @@ class ProducerCore:
         if isinstance(error, UnknownQueue):
             self._reroute(lane, batch, error, now_s)
             return
-        if isinstance(error, _SPLIT_ON) and len(batch) > 1:
+        is_repeat = numbering.is_repeat(batch)
+        if isinstance(error, _SPLIT_ON) and len(batch) > 1 and not is_repeat:
+            numbering.forget_numbers(batch)
             lane.messages_max = max(1, sum(len(parcel.ids) for parcel in batch) // 2)
             lane.push_back(batch)
             lane.is_urgent = True
@@ -221,6 +234,10 @@ class ProducerCore:
             return
         lane.attempt += 1
         lane.not_before_s = now_s + self._backoff.pause_s(lane.attempt, error)
+        if is_repeat:
+            numbering.share_deadline(batch)
+        else:
+            numbering.forget_numbers(batch)
         kept = []
         for parcel in batch:
             if parcel.deadline_s > lane.not_before_s:
@@ -228,15 +245,22 @@ class ProducerCore:
             else:
                 self._fail(parcel, error)
         lane.push_back(kept)
+        lane.repeat_count = len(kept) if is_repeat else 0
+        # It has lingered before it went for the first time.
+        lane.is_urgent = lane.is_urgent or bool(kept)
 
     def _reroute(self, lane: Lane, batch: list[Parcel], error: MqError, now_s: float) -> None:
         """Give what waits for a queue that is gone to the topic, in order, to be routed anew."""
         topic = lane.topic
         parcels = [*batch, *(lane.pop() for _ in range(len(lane.parcels)))]
-        for parcel in parcels:
-            if isinstance(parcel.route, int):
+        # Elsewhere a numbered batch would not stay together.
+        lost_count = len(batch) if numbering.is_repeat(batch) else 0
+        numbering.forget_numbers(parcels[lost_count:])
+        for index, parcel in enumerate(parcels):
+            if isinstance(parcel.route, int) or index < lost_count:
                 self._fail(parcel, error)
             else:
+                parcel.stamp = None
                 topic.waiting.append(parcel)
         topic.queue_count = 0
         topic.attempt += 1
@@ -383,6 +407,8 @@ class ProducerCore:
     def _open(self, lane: Lane, now_s: float) -> float | None:
         """Take a lane's next batch; return its time-out, None when nothing may go."""
         while lane.parcels and lane.parcels[0].deadline_s <= now_s:
+            # What must be repeated together has one deadline, and so ends together.
+            lane.repeat_count = 0
             self._fail(lane.pop(), SendTimedOut("the time was over before the message was sent"))
         if lane.is_busy or not lane.parcels or now_s < lane.not_before_s:
             self._schedule(lane)
@@ -390,6 +416,8 @@ class ProducerCore:
         settings = self.settings
         lane.flying = lane.next_batch(settings)
         lane.is_busy = True
+        if settings.idempotent and lane.flying[0].ack is not AckMode.ONEWAY:
+            numbering.number(lane)
         lane.linger_until_s = now_s + settings.linger_ms / 1000
         if not lane.parcels:
             lane.is_urgent = False

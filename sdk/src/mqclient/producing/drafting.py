@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache, partial
 
 from mqclient.clock import Clock
@@ -11,9 +12,19 @@ from mqclient.limits import BODY_BYTES_MAX
 from mqclient.names import checked_name
 from mqclient.producing.parcels import Parcel, Route
 from mqclient.producing.settings import ProducerSettings
+from mqclient.producing.stamping import SEQUENCE_BYTES_MAX, new_producer_id
+from mqclient.times import milliseconds_of
 from mqclient.values import AckMode, OutgoingMessage
 from mqclient.wire.ids import IDS
-from mqclient.wire.properties import UNIQUE_KEY_START, pack_properties, with_unique_key
+from mqclient.wire.properties import (
+    DELAY_LEVEL,
+    DELAY_MS,
+    DELIVER_AT_MS,
+    PRODUCER_ID,
+    UNIQUE_KEY_START,
+    pack_properties,
+    with_unique_key,
+)
 from mqclient.wire.records import SMALLEST_BYTES
 
 logger = logging.getLogger("mqclient")
@@ -31,6 +42,9 @@ def outgoing(
     properties: Mapping[str, str] | None = None,
     sharding_key: str | None = None,
     queue: int | None = None,
+    delay_level: int | None = None,
+    delay_ms: int | None = None,
+    deliver_at: datetime | int | None = None,
 ) -> OutgoingMessage:
     """Return the message a caller describes; raise InvalidArgument for what cannot be sent."""
     if isinstance(body, str):
@@ -39,6 +53,7 @@ def outgoing(
         body = bytes(memoryview(body))
     if queue is not None and (queue < 0 or sharding_key is not None):
         raise InvalidArgument("a queue is a number from 0 on, and excludes a sharding key")
+    _check_delay(delay_level, delay_ms, deliver_at)
     return OutgoingMessage(
         topic=_checked_topic(topic),
         body=body,
@@ -47,6 +62,9 @@ def outgoing(
         properties=properties or {},
         sharding_key=sharding_key,
         queue=queue,
+        delay_level=delay_level,
+        delay_ms=delay_ms,
+        deliver_at_ms=None if deliver_at is None else milliseconds_of(deliver_at),
     )
 
 
@@ -54,6 +72,7 @@ class Drafting:
     """Makes parcels for one producer."""
 
     def __init__(self, settings: ProducerSettings, *, clock: Clock, lock: threading.Lock) -> None:
+        self._producer_id = new_producer_id() if settings.idempotent else None
         self._settings = settings
         self._clock = clock
         self._lock = lock
@@ -100,19 +119,22 @@ class Drafting:
             yield self._pack(chosen, like, ack)
 
     def _pack(self, bodies: list[bytes], like: OutgoingMessage, ack: AckMode | None) -> Parcel:
-        if like.keys or like.properties or like.sharding_key is not None:
+        system = self._system(like, ack or self._settings.ack)
+        if system or like.keys or like.properties or like.sharding_key is not None:
             shared = pack_properties(
                 tag=like.tag,
                 keys=like.keys,
                 sharding_key=like.sharding_key,
                 properties=like.properties,
+                system=system,
             )
         else:
             shared = b"" if like.tag is None else _packed_tag(like.tag)
         wall_ms = self._clock.wall_ms()
         ids = IDS.many(wall_ms, len(bodies))
         # Ids are of one length, so the check of the first section stands for all.
-        section_bytes = len(with_unique_key(shared, ids[0]))
+        room_bytes = SEQUENCE_BYTES_MAX if PRODUCER_ID in system else 0
+        section_bytes = len(with_unique_key(shared, ids[0], room_bytes=room_bytes)) + room_bytes
         start = shared + UNIQUE_KEY_START
         drafts = [
             (body, b"%b%b\x02" % (start, message_id))
@@ -130,7 +152,21 @@ class Drafting:
             deadline_s=self._clock.steady_s() + self._settings.timeout_s,
             size_bytes=sum(map(len, bodies)) + fixed_bytes * len(bodies),
             lock=self._lock,
+            is_delayed=like.is_delayed,
         )
+
+    def _system(self, message: OutgoingMessage, ack: AckMode) -> dict[str, str]:
+        """Return the properties of reserved names; the number of a message comes when it goes."""
+        found = {}
+        if message.delay_level is not None:
+            found[DELAY_LEVEL] = str(message.delay_level)
+        if message.delay_ms is not None:
+            found[DELAY_MS] = str(message.delay_ms)
+        if message.deliver_at_ms is not None:
+            found[DELIVER_AT_MS] = str(message.deliver_at_ms)
+        if self._producer_id is not None and ack is not AckMode.ONEWAY:
+            found[PRODUCER_ID] = self._producer_id
+        return found
 
     def _route(self, message: OutgoingMessage) -> Route:
         if message.queue is not None:
@@ -150,6 +186,17 @@ class Drafting:
                 logger.exception("an interceptor raised after a send")
 
 
+def _check_delay(level: int | None, delay_ms: int | None, at: datetime | int | None) -> None:
+    if sum(value is not None for value in (level, delay_ms, at)) > 1:
+        raise InvalidArgument("a message has one of delay_level, delay_ms and deliver_at")
+    if level is not None and level < 1:
+        raise InvalidArgument(f"delay_level is 1 or more, not {level}")
+    if delay_ms is not None and delay_ms < 0:
+        raise InvalidArgument(f"delay_ms is 0 or more, not {delay_ms}")
+    if at is not None and milliseconds_of(at) < 0:
+        raise InvalidArgument("deliver_at is not before 1970")
+
+
 def _check_length(longest_bytes: int) -> None:
     if longest_bytes > BODY_BYTES_MAX:
         raise MessageTooLarge(f"body is {longest_bytes} bytes, at most {BODY_BYTES_MAX} allowed")
@@ -164,4 +211,7 @@ def _with_body(like: OutgoingMessage, body: bytes | str) -> OutgoingMessage:
         properties=like.properties,
         sharding_key=like.sharding_key,
         queue=like.queue,
+        delay_level=like.delay_level,
+        delay_ms=like.delay_ms,
+        deliver_at=like.deliver_at_ms,
     )

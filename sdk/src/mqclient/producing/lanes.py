@@ -20,8 +20,17 @@ class Topic(Waiter):
     """A topic's queues, and the parcels that came before these were known."""
 
     __slots__ = (
-        "attempt", "fetched_s", "is_asking", "lanes", "name", "not_before_s", "packed_name",
-        "queue_count", "sticky", "waiting",
+        "attempt",
+        "fetched_s",
+        "is_asking",
+        "lanes",
+        "name",
+        "next_sequence",
+        "not_before_s",
+        "packed_name",
+        "queue_count",
+        "sticky",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -29,6 +38,7 @@ class Topic(Waiter):
         self.name = name
         self.packed_name = topic_part(name)
         self.lanes: dict[int, Lane] = {}
+        self.next_sequence = 0
         self.queue_count = 0
         self.fetched_s = 0.0
         self.is_asking = False
@@ -50,7 +60,7 @@ class Lane(Waiter):
 
     __slots__ = (
         "attempt", "flying", "is_busy", "is_ready", "is_urgent", "linger_until_s", "message_count",
-        "messages_max", "not_before_s", "parcels", "queue", "size_bytes", "topic",
+        "messages_max", "not_before_s", "parcels", "queue", "repeat_count", "size_bytes", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: Topic, queue: int) -> None:
@@ -68,6 +78,9 @@ class Lane(Waiter):
         self.not_before_s = 0.0
         self.attempt = 0
         self.messages_max: int | None = None
+        # So many parcels, the first ones, must go exactly as they went before: they are numbered,
+        # and the broker may have them.
+        self.repeat_count = 0
 
     def push(self, parcel: Parcel) -> None:
         """Add a parcel behind the others."""
@@ -83,7 +96,7 @@ class Lane(Waiter):
             self.size_bytes += parcel.size_bytes
 
     def pop(self) -> Parcel:
-        """Take the first parcel."""
+        """Take the first parcel, whatever it belongs to."""
         parcel = self.parcels.popleft()
         self.message_count -= len(parcel.ids)
         self.size_bytes -= parcel.size_bytes
@@ -97,7 +110,14 @@ class Lane(Waiter):
         )
 
     def next_batch(self, settings: ProducerSettings) -> list[Parcel]:
-        """Take the parcels of the next batch: one acknowledge mode, at least one parcel."""
+        """Take the parcels of the next batch: of one kind, at least one parcel.
+
+        One batch has one acknowledge mode, and a delay in every message or in none.
+        """
+        if self.repeat_count:
+            repeated = [self.pop() for _ in range(self.repeat_count)]
+            self.repeat_count = 0
+            return repeated
         messages_max = self.messages_max or settings.batch_messages_max
         batch = [self.pop()]
         messages, size_bytes = len(batch[0].ids), batch[0].size_bytes
@@ -109,6 +129,7 @@ class Lane(Waiter):
                 messages > messages_max
                 or size_bytes > settings.batch_bytes_max
                 or parcel.ack is not batch[0].ack
+                or parcel.is_delayed is not batch[0].is_delayed
             ):
                 break
             batch.append(self.pop())

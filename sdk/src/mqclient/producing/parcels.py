@@ -27,15 +27,20 @@ class Parcel:
         "ack",
         "born_ms",
         "deadline_s",
+        "deliver_at_ms",
         "drafts",
         "error",
+        "first_sequence",
         "ids",
+        "is_delayed",
         "is_done",
         "may_be_stored",
         "queue",
         "queue_offset",
+        "recall_handles",
         "route",
         "size_bytes",
+        "stamp",
         "store_time_ms",
         "topic",
     )
@@ -52,6 +57,7 @@ class Parcel:
         deadline_s: float,
         size_bytes: int,
         lock: threading.Lock,
+        is_delayed: bool = False,
     ) -> None:
         self.topic = topic
         self.drafts = drafts
@@ -61,12 +67,19 @@ class Parcel:
         self.born_ms = born_ms
         self.deadline_s = deadline_s
         self.size_bytes = size_bytes
+        self.is_delayed = is_delayed
+        # The number of the first message, by which the broker knows a repeat; None without one.
+        self.first_sequence: int | None = None
+        # Properties for the queue it goes to; None before they are known.
+        self.stamp: bytes | None = None
         self.may_be_stored = False
         self.is_done = False
         self.error: MqError | None = None
         self.queue = -1
         self.queue_offset: int | None = None
         self.store_time_ms: int | None = None
+        self.recall_handles: tuple[str | None, ...] = ()
+        self.deliver_at_ms: tuple[int | None, ...] = ()
         self._lock = lock
         self._callbacks: list[Callable[[], None]] | None = None
 
@@ -86,8 +99,13 @@ class Parcel:
         """Take the place of the first message; return the callbacks, to be called unlocked."""
         self.queue = queue
         if receipt is not None:
-            self.queue_offset = receipt.queue_offset + index
+            if receipt.queue_offset is not None:
+                self.queue_offset = receipt.queue_offset + index
             self.store_time_ms = receipt.store_time_ms
+            if receipt.recall_handles:
+                end = index + len(self.ids)
+                self.recall_handles = receipt.recall_handles[index:end]
+                self.deliver_at_ms = receipt.deliver_at_ms[index:end]
         return self._finish()
 
     def fail(self, error: MqError) -> list[Callable[[], None]]:
@@ -102,9 +120,10 @@ class Parcel:
         first, count = self.queue_offset, len(self.ids)
         queue_offsets = repeat(None) if first is None else range(first, first + count)
         same = repeat(self.topic), repeat(self.queue), queue_offsets, repeat(self.store_time_ms)
+        later = self.recall_handles or repeat(None), self.deliver_at_ms or repeat(None)
         message_ids = [message_id.decode("ascii") for message_id in self.ids]
         # The class's own constructor is a Python call; this is none.
-        return list(map(SendResult._make, zip(message_ids, *same, strict=False)))
+        return list(map(SendResult._make, zip(message_ids, *same, *later, strict=False)))
 
     def _finish(self) -> list[Callable[[], None]]:
         self.is_done = True

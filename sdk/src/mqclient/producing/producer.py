@@ -4,6 +4,7 @@ import os
 import random
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,12 +13,15 @@ from mqclient.errors import BufferFull, Closed
 from mqclient.producing.core import ProducerCore
 from mqclient.producing.drafting import Drafting, outgoing
 from mqclient.producing.parcels import Parcel, SendFuture, wait_for
+from mqclient.producing.recalls import deliver_now, recall
 from mqclient.producing.settings import ProducerSettings
+from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
+from mqclient.protocol.plans import Patience
 from mqclient.transport.blocking import Pool
 from mqclient.transport.threads import ThreadDriver
-from mqclient.values import AckMode, OutgoingMessage, SendResult
+from mqclient.values import AckMode, OutgoingMessage, Recalled, SendResult
 
 
 class Producer:
@@ -41,8 +45,12 @@ class Producer:
         endpoint = Endpoint.of(server, token)
         in_flight_max = self._settings.in_flight_max
         self._pool = Pool(endpoint, clock=self._clock, idle_max=in_flight_max)
+        self._calls = Calls(endpoint)
         self._core = ProducerCore(
-            self._settings, Calls(endpoint), clock=self._clock, rng=rng or random.Random()
+            self._settings, self._calls, clock=self._clock, rng=rng or random.Random()
+        )
+        self._patience = Patience(
+            clock=self._clock, backoff=Backoff(), timeout_s=self._settings.timeout_s
         )
         self._drafting = Drafting(self._settings, clock=self._clock, lock=self._core.lock)
         self._driver = ThreadDriver(
@@ -75,15 +83,19 @@ class Producer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> SendResult:
         """Send one message and wait until it is acknowledged; raise MqError.
 
-        Messages of one `sharding_key` share a queue; `queue` names one. An error's `outcome` says
-        whether the message may be stored all the same.
+        Messages of one `sharding_key` share a queue; `queue` names one. `delay_level`, `delay_ms`
+        or `deliver_at`, a time with a zone or in milliseconds since 1970 UTC, has it delivered
+        later. An error's `outcome` says whether the message may be stored all the same.
         """
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue,
+            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         parcel = self._drafting.parcel(message)
         self._put(parcel, is_urgent=True)
@@ -104,6 +116,9 @@ class Producer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> SendFuture:
         """Put one message into the buffer; the future has its result.
 
@@ -111,7 +126,7 @@ class Producer:
         """
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue,
+            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         return self.send_message(message)
 
@@ -132,11 +147,14 @@ class Producer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> None:
         """Put one message into the buffer; it is tried once, and a loss is only logged."""
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue,
+            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         self._put(self._drafting.parcel(message, AckMode.ONEWAY))
         self._wake()
@@ -149,12 +167,18 @@ class Producer:
         tag: str | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        delay_level: int | None = None,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> list[SendResult]:
         """Send messages that differ in the body only, in whole batches; wait for all of them.
 
         Results are in the order of the bodies. The first error is raised when all are settled.
         """
-        message = outgoing(topic, b"", tag=tag, sharding_key=sharding_key, queue=queue)
+        message = outgoing(
+            topic, b"", tag=tag, sharding_key=sharding_key, queue=queue,
+            delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+        )  # fmt: skip
         parcels = []
         # The caller waits anyway, so it carries the batches itself, several under way at once.
         # The next one is packed when one of them may go: in the buffer its time would run out.
@@ -170,6 +194,20 @@ class Producer:
         for parcel in parcels:
             wait_for(parcel, None)
         return [result for parcel in parcels for result in parcel.results()]
+
+    def recall(self, handle: str) -> Recalled:
+        """Take a delayed message back; raise MqError where the broker does not answer.
+
+        CANCELLED is for good, DELIVERED is too late, UNKNOWN is a handle the broker does not know.
+        """
+        return self._pool.run(recall(self._calls, handle, self._patience))
+
+    def deliver_now(self, handle: str) -> Recalled:
+        """Have a delayed message delivered before its time; DELIVERED when it is in its queue.
+
+        CANCELLED and UNKNOWN change nothing. Raise MqError where the broker does not answer.
+        """
+        return self._pool.run(deliver_now(self._calls, handle, self._patience))
 
     def flush(self, timeout_s: float | None = None) -> bool:
         """Send what is in the buffer and wait for it; return False when the time is over first."""

@@ -1,8 +1,8 @@
 """What can be set about a producer. Knows numbers and callables only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from mqclient.errors import InvalidArgument, MqError
 from mqclient.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, KIB, MIB
@@ -27,6 +27,18 @@ class Interceptor(Protocol):
         """See the result, or the error; called by the thread that learnt it, so be quick."""
 
 
+@runtime_checkable
+class QueueInterceptor(Interceptor, Protocol):
+    """An interceptor that also says what a message carries because of the queue it goes to."""
+
+    def for_queue(self, topic: str, queue: int) -> Mapping[str, str]:
+        """Return properties to add, of 1 KiB at most, when a message's queue is settled.
+
+        Called once a message, in the order of the queue; a repeat carries the same again. Delayed
+        messages, which come in another order, and half messages have no part in it.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
     """How a producer batches, waits and gives up; raise InvalidArgument for nonsense.
@@ -34,6 +46,11 @@ class ProducerSettings:
     `timeout_s` bounds a send with all its attempts, as RocketMQ's sendMsgTimeout. An attempt under
     way for the first time is left at least a third of it, so a message that waited long in the
     buffer may take up to a third longer. `buffer_timeout_s` bounds the wait for room in the buffer.
+
+    `idempotent` has messages numbered, so that the broker stores each once, however often a lost
+    answer has it sent. A batch whose outcome is unknown is then sent again exactly as it was, so
+    its messages wait as long as the youngest of them may. It costs the broker a look at every
+    message, and nothing is gained where duplicates are sorted out by the consumer, so it is off.
     """
 
     ack: AckMode = AckMode.SYNC
@@ -46,6 +63,7 @@ class ProducerSettings:
     buffer_bytes_max: int = 64 * MIB
     buffer_timeout_s: float = 3.0
     route_refresh_s: float = 30.0
+    idempotent: bool = False
     selector: QueueSelector | None = None
     interceptors: Sequence[Interceptor] = ()
 

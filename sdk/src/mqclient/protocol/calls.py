@@ -4,15 +4,17 @@ Knows addresses, documents and media types; who carries the bytes is the transpo
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from mqclient.errors import ProtocolViolation
 from mqclient.names import checked_name, path_part
 from mqclient.protocol.endpoint import API, Endpoint
-from mqclient.protocol.group_calls import GroupCalls, filter_fields, page
-from mqclient.protocol.requests import JSON, Call, nothing, number, problem_of
+from mqclient.protocol.failure_calls import FailureCalls, cut
+from mqclient.protocol.group_calls import filter_fields, page
+from mqclient.protocol.later_calls import LaterCalls
+from mqclient.protocol.requests import JSON, Call, from_json, nothing, number, problem_of
+from mqclient.times import parsed_ms
 from mqclient.values import (
     AckMode,
     BatchReceipt,
@@ -79,14 +81,34 @@ def _reader_fields(reader: Reader) -> dict[str, object]:
     return fields
 
 
-def _appended(count: int, response: Response) -> BatchReceipt:
-    receipt = unpack_appended(response.body)
+def _delayed(document: Any) -> BatchReceipt:  # A JSON document.
+    count = int(document["count"])
+    handles = document.get("recall_handles") or [None] * count
+    moments = document.get("deliver_at")
+    # A repeat is answered with what it was; its times may not be known any more.
+    due_ms = [None] * count if moments is None else [parsed_ms(text) for text in moments]
+    if len(handles) != count or len(due_ms) != count:
+        raise ValueError(f"{count} messages with {len(handles)} handles and {len(due_ms)} times")
+    return BatchReceipt(
+        count=count,
+        queue_offset=number(document["offset"]),
+        store_time_ms=parsed_ms(document["store_time"]),
+        recall_handles=tuple(handles),
+        deliver_at_ms=tuple(due_ms),
+    )
+
+
+_read_delayed = from_json(_delayed)
+
+
+def _appended(count: int, *, is_delayed: bool, response: Response) -> BatchReceipt:
+    receipt = _read_delayed(response) if is_delayed else unpack_appended(response.body)
     if receipt.count != count:
         raise ProtocolViolation(f"{count} messages were sent, {receipt.count} confirmed")
     return receipt
 
 
-class Calls(GroupCalls):
+class Calls(FailureCalls, LaterCalls):
     """Builds the requests to one broker."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -105,11 +127,12 @@ class Calls(GroupCalls):
         ack: AckMode | None,
         *,
         is_repeatable: bool = False,
+        is_delayed: bool = False,
     ) -> Call[BatchReceipt | None]:
         """Store packed records of one topic and queue; None after a one-way send.
 
         With `ack` None the store's own mode holds. A caller that bears to have them stored twice
-        says that they are repeatable.
+        says that they are repeatable. All are delayed or none.
         """
         target = self._send_targets.get((topic, queue, ack))
         if target is None:
@@ -121,12 +144,15 @@ class Calls(GroupCalls):
         head = self._endpoint.head(
             "POST",
             target,
-            accept=MEDIA_TYPE,
+            # Only JSON has room for recall handles.
+            accept=JSON if is_delayed else MEDIA_TYPE,
             content_type=MEDIA_TYPE,
             body_bytes=len(first) + len(payload),
         )
         read: Callable[[Response], BatchReceipt | None] = (
-            nothing if ack is AckMode.ONEWAY else partial(_appended, len(records))
+            nothing
+            if ack is AckMode.ONEWAY
+            else lambda response: _appended(len(records), is_delayed=is_delayed, response=response)
         )
         return Call((head, first, payload), read, is_repeatable=is_repeatable)
 
@@ -199,10 +225,23 @@ class Calls(GroupCalls):
         return self._settle(group, "ack", {"receipt_handles": list(handles)})
 
     def nack(
-        self, group: str, handles: Sequence[str], *, delay_ms: int, reason: str
+        self,
+        group: str,
+        handles: Sequence[str],
+        *,
+        delay_ms: int | None = None,
+        delay_level: int | None = None,
+        reason: str = "",
     ) -> Call[list[Settlement]]:
-        """Give messages back, visible after `delay_ms`."""
-        document = {"receipt_handles": list(handles), "delay_ms": delay_ms, "reason": reason}
+        """Give messages back, visible after `delay_ms` or that of a level, else as the group says.
+
+        Level -1 makes them dead letters.
+        """
+        document: dict[str, object] = {"receipt_handles": list(handles), "reason": cut(reason)}
+        if delay_ms is not None:
+            document["delay_ms"] = delay_ms
+        if delay_level is not None:
+            document["delay_level"] = delay_level
         return self._settle(group, "nack", document)
 
     def extend(

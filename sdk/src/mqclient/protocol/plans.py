@@ -12,7 +12,7 @@ from mqclient.clock import Clock
 from mqclient.errors import MqError
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Call, Calls
-from mqclient.values import QueueOffset, TopicInfo
+from mqclient.values import DeadLetter, QueueOffset, TopicInfo
 
 T = TypeVar("T")
 
@@ -99,6 +99,17 @@ def all_groups(calls: Calls, patience: Patience) -> Plan[list[str]]:
         names += page
         if not cursor:
             return names
+
+
+def all_dead_letters(calls: Calls, group: str, patience: Patience) -> Plan[list[DeadLetter]]:
+    """Read a group's dead letters, page after page."""
+    items: list[DeadLetter] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = yield from persistently(calls.dead_letters(group, cursor), patience)
+        items += page
+        if not cursor:
+            return items
 
 
 def all_group_offsets(calls: Calls, group: str, patience: Patience) -> Plan[list[QueueOffset]]:

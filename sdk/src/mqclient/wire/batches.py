@@ -124,7 +124,11 @@ def unpack_appended(answer: bytes) -> BatchReceipt:
     if len(answer) != _APPENDED.size or not answer.startswith(b"MQA1"):
         raise ProtocolViolation(f"{answer[:40]!r} is no answer to a send")
     _, count, queue_offset, store_time_ms = _APPENDED.unpack(answer)
-    return BatchReceipt(count=count, queue_offset=queue_offset, store_time_ms=store_time_ms)
+    return BatchReceipt(
+        count=count,
+        queue_offset=None if queue_offset < 0 else queue_offset,
+        store_time_ms=store_time_ms,
+    )
 
 
 def unpack_pulled(answer: bytes) -> Pulled:

@@ -9,7 +9,23 @@ TAG = "TAGS"
 KEYS = "KEYS"
 UNIQUE_KEY = "UNIQ_KEY"
 SHARDING_KEY = "__SHARDINGKEY"
-RESERVED = frozenset({TAG, KEYS, UNIQUE_KEY, SHARDING_KEY, "PRODUCER_ID", "PRODUCER_SEQ"})
+PRODUCER_ID = "PRODUCER_ID"
+PRODUCER_SEQUENCE = "PRODUCER_SEQ"
+DELAY_LEVEL = "DELAY"
+DELAY_MS = "TIMER_DELAY_MS"
+DELIVER_AT_MS = "TIMER_DELIVER_MS"
+ORIGIN_TOPIC = "RETRY_TOPIC"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+RETRY_HISTORY = "RETRY_HISTORY"
+# What the broker takes for its own; RocketMQ has more such names, which it refuses by itself.
+RESERVED = frozenset(
+    {
+        TAG, KEYS, UNIQUE_KEY, SHARDING_KEY, PRODUCER_ID, PRODUCER_SEQUENCE, DELAY_LEVEL, DELAY_MS,
+        DELIVER_AT_MS, ORIGIN_TOPIC, ORIGIN_MESSAGE_ID, RETRY_HISTORY, "TIMER_DELAY_SEC",
+        "TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP", "__transactionId__",
+        "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "ORIGIN_QUEUE", "ORIGIN_OFFSET",
+    }
+)  # fmt: skip
 
 UNIQUE_KEY_START = b"UNIQ_KEY\x01"
 
@@ -38,8 +54,11 @@ def pack_properties(
     keys: Sequence[str] = (),
     sharding_key: str | None = None,
     properties: Mapping[str, str] | None = None,
+    system: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return what all messages of this description share; the tag comes first.
+
+    `system` are properties of reserved names, such as delays.
 
     Raise InvalidArgument for text that cannot be carried or a reserved name.
     """
@@ -54,16 +73,20 @@ def pack_properties(
         if not name or name in RESERVED:
             raise InvalidArgument(f"property name {name!r} is empty or reserved")
         parts.append(f"{_checked(name, 'property name')}\x01{_checked(value, 'property')}\x02")
+    parts += [f"{name}\x01{value}\x02" for name, value in (system or {}).items()]
     try:
         return "".join(parts).encode()
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"a property is not valid text: {error}") from error
 
 
-def with_unique_key(shared: bytes, unique_key: bytes) -> bytes:
-    """Return the section with the message's id added; raise MessageTooLarge over the limit."""
+def with_unique_key(shared: bytes, unique_key: bytes, *, room_bytes: int = 0) -> bytes:
+    """Return the section with the message's id added.
+
+    Raise MessageTooLarge over the limit, to which `room_bytes` are still to be added.
+    """
     section = b"%b%b%b\x02" % (shared, UNIQUE_KEY_START, unique_key)
-    if len(section) > PROPERTIES_BYTES_MAX:
+    if len(section) + room_bytes > PROPERTIES_BYTES_MAX:
         raise MessageTooLarge(
             f"properties are {len(section)} bytes, at most {PROPERTIES_BYTES_MAX} allowed"
         )

@@ -12,15 +12,28 @@ offset  type      field                      offset  type      field
 40      i64       born time, ms
 """
 
+import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mqclient.errors import CorruptMessage, MessageTooLarge, ProtocolViolation
 from mqclient.limits import BODY_BYTES_MAX
+from mqclient.values import FailedAttempt
 from mqclient.wire.checksums import BODY_CRC_MASK, crc32
-from mqclient.wire.properties import KEYS, SHARDING_KEY, TAG, UNIQUE_KEY, unpack_properties
+from mqclient.wire.properties import (
+    KEYS,
+    ORIGIN_MESSAGE_ID,
+    ORIGIN_TOPIC,
+    RETRY_HISTORY,
+    SHARDING_KEY,
+    TAG,
+    UNIQUE_KEY,
+    unpack_properties,
+)
 
+# Topics in which failed messages of a group come again.
+RETRY_PREFIX = "%RETRY%"
 MAGIC = -626_843_481
 FIXED_BYTES = 88
 # Topic length and properties length.
@@ -114,8 +127,29 @@ class Message:
 
     @property
     def topic(self) -> str:
-        """Return the topic's name."""
+        """Return the topic it was sent to, also where it comes again after a failure."""
+        topic = self.stored_topic
+        return self.properties.get(ORIGIN_TOPIC, topic) if topic.startswith(RETRY_PREFIX) else topic
+
+    @property
+    def stored_topic(self) -> str:
+        """Return the topic it was read from; queue and offset are of that one."""
         return self._tail[1 : 1 + self._tail[0]].decode("utf-8", "replace")
+
+    @property
+    def origin_topic(self) -> str | None:
+        """Return where a failed message lay first, also of a dead letter; None before a failure."""
+        return self.properties.get(ORIGIN_TOPIC)
+
+    @property
+    def origin_message_id(self) -> str | None:
+        """Return the id of the message that failed first; None before a failure."""
+        return self.properties.get(ORIGIN_MESSAGE_ID)
+
+    @property
+    def failed_attempts(self) -> tuple[FailedAttempt, ...]:
+        """Return the failures the broker has kept with the message, oldest first."""
+        return _failed_attempts(self.properties.get(RETRY_HISTORY, "[]"))
 
     @property
     def properties(self) -> dict[str, str]:
@@ -175,8 +209,8 @@ class Message:
 
     @property
     def delivery_attempt(self) -> int | None:
-        """Return 1 for the first delivery; None for a pulled message."""
-        return None if self.lease is None else self.lease.attempt
+        """Return 1 for the first delivery, failures before it included; None for a pulled one."""
+        return None if self.lease is None else self.lease.attempt + self.reconsume_times
 
     @property
     def invisible_until_ms(self) -> int | None:
@@ -187,6 +221,17 @@ class Message:
     def receipt_handle(self) -> str | None:
         """Return what settles the message; None for a pulled message."""
         return None if self.lease is None else f"{self.lease.token}:{self.queue_offset}"
+
+
+def _failed_attempts(text: str) -> tuple[FailedAttempt, ...]:
+    try:
+        return tuple(
+            FailedAttempt(number=int(number), at_ms=int(at_ms), reason=str(why), client_id=str(who))
+            for number, at_ms, why, who in json.loads(text)
+        )
+    except (ValueError, TypeError):
+        # Another broker may keep another history; messages are worth more than it.
+        return ()
 
 
 def unpack_records(

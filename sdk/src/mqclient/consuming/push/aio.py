@@ -78,10 +78,14 @@ class AsyncPushConsumer:
         core.on_ready, core.on_work = self._workers.offer, self._driver.kick
         try:
             await self._pool.run(plans.join(core, parts.patience(settings.timeout_s)))
+            self._driver.kick()
         except BaseException:
-            await self._end()
+            if core.is_member:
+                # An interrupt after the joining: the others must not wait for who is gone.
+                await self.close()
+            else:
+                await self._end()
             raise
-        self._driver.kick()
 
     def assignment(self) -> tuple[TopicQueue, ...]:
         """Return the queues this member has now."""

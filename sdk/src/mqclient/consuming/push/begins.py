@@ -13,6 +13,7 @@ from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.errors import MqError
 from mqclient.protocol.calls import Call, Calls
 from mqclient.values import ConsumeFrom, QueueRange, TopicInfo, TopicQueue
+from mqclient.wire.records import RETRY_PREFIX
 
 logger = logging.getLogger("mqclient")
 
@@ -77,16 +78,21 @@ class Beginner(Errand):
 
 
 class GroupBeginner(Beginner):
-    """Begins where the group is, which the broker records: so a group begins once."""
+    """Begins where the group is, which the broker records: so a group begins once.
+
+    Its failed messages are its own from the first on, wherever it begins in its topics.
+    """
 
     def _question(self, waiting: list[Snapshot]) -> tuple[list[Snapshot], Call[Any]]:
         settings = self._settings
-        return waiting, self._calls.begin_offsets(
+        ordinary = [item for item in waiting if not item.place.topic.startswith(RETRY_PREFIX)]
+        asked = ordinary or waiting
+        return asked, self._calls.begin_offsets(
             settings.group,
             settings.client_id,
-            [snapshot.place for snapshot in waiting],
-            consume_from=settings.consume_from,
-            consume_from_ms=settings.consume_from_ms,
+            [snapshot.place for snapshot in asked],
+            consume_from=settings.consume_from if ordinary else ConsumeFrom.FIRST,
+            consume_from_ms=settings.consume_from_ms if ordinary else None,
         )
 
     def _starts(self, _asked: list[Snapshot], answer: Any) -> Mapping[TopicQueue, int]:

@@ -29,9 +29,13 @@ class PushConsumer:
 
     `topics` are read whole, `subscriptions` are filters by topic: tags, or `Sql("...")`. Other
     settings are those of PushSettings, by name. The listener says `Consumed.SUCCESS`, or
-    `Consumed.RETRY_LATER`, which an exception and anything else mean as well: the messages come
-    again here after a while, with their attempt counted. There is no retry topic and no
-    dead-letter queue behind that yet, so a message that never succeeds holds its queue's progress.
+    `Consumed.RETRY_LATER`, which an exception and anything else mean as well.
+
+    Failed messages are sent back: the broker has them come again to any member of the group, after
+    a delay that grows, and after the group's last try they are its dead letters. Their queue goes
+    on. Where the broker does not take them they come again here. An `ordered` consumer tries again
+    in place, and nothing passes the message; after a finite number of attempts, the group's or its
+    own, it becomes a dead letter and the queue goes on. A broadcasting one drops what failed.
 
     Delivery is at least once. `executor` runs the listeners instead of own threads.
     """
@@ -107,14 +111,13 @@ class PushConsumer:
         core.on_ready, core.on_work = workers.offer, self._driver.kick
         try:
             self._gate.run(plans.join(core, parts.patience(settings.timeout_s)))
-        except BaseException:
-            self._end()
-            raise
-        try:
             self._driver.kick()
         except BaseException:
-            # An interrupt after the joining: the others must not wait for a member that is gone.
-            self.close()
+            if core.is_member:
+                # An interrupt after the joining: the others must not wait for who is gone.
+                self.close()
+            else:
+                self._end()
             raise
 
     def assignment(self) -> tuple[TopicQueue, ...]:

@@ -15,7 +15,8 @@ from typing import Any
 
 from mqclient.clock import Clock
 from mqclient.consuming.errands import Errand
-from mqclient.consuming.push.listening import Delivery
+from mqclient.consuming.interceptors import tell_begun, tell_received
+from mqclient.consuming.push.listening import Consumed, Delivery
 from mqclient.consuming.push.queues import Queues
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
@@ -24,6 +25,7 @@ from mqclient.protocol.calls import Call, Calls
 from mqclient.protocol.work import Job
 from mqclient.values import BlockedHead, MemberAnswer, TopicQueue
 from mqclient.wire.batches import Pulled
+from mqclient.wire.records import RETRY_PREFIX
 
 logger = logging.getLogger("mqclient")
 
@@ -101,6 +103,11 @@ class PushCore:
         """Return what keeps this member from its group at the moment, None when nothing does."""
         return self._queues.membership.failure
 
+    @property
+    def is_member(self) -> bool:
+        """Tell whether the broker has taken this member into its group."""
+        return self._queues.membership.generation > 0
+
     def next_delivery(self) -> Delivery | None:
         """Take messages for a listener, to be given to `begin`; None when there are none."""
         with self._change():
@@ -128,6 +135,7 @@ class PushCore:
             snapshot.is_overdue = False
             was_full = self._queues.reading.is_waiting_for_room(snapshot)
             done_count = delivery.done_count(result)
+            delivery.is_untried = result is Consumed.NOT_NOW
             following = self._queues.dispatch.settle(delivery, done_count, failure, now_s)
             # Room to read on, and a moment at which a message comes again.
             self._is_work_new = was_full or done_count < len(delivery.messages)
@@ -162,9 +170,15 @@ class PushCore:
             self._queues.revive(place, is_skipping=is_skipping)
 
     def assignment(self) -> tuple[TopicQueue, ...]:
-        """Return the queues of this member."""
+        """Return the queues of this member, but for the one in which failed messages come again."""
         with self._lock:
-            return tuple(sorted(self._queues.snapshots))
+            return tuple(
+                sorted(
+                    place
+                    for place in self._queues.snapshots
+                    if not place.topic.startswith(RETRY_PREFIX)
+                )
+            )
 
     def blocked(self) -> list[BlockedHead]:
         """Return the queues that do not get on."""
@@ -236,7 +250,7 @@ class PushCore:
             self._look_whether_idle()
 
     def _look_whether_idle(self) -> None:
-        if not self._running:
+        if not self._running and self._queues.returning.is_idle(self._clock.steady_s()):
             self._after += self._when_idle
             self._when_idle = []
 
@@ -255,6 +269,8 @@ class PushCore:
         with self._change():
             if not self._is_closed and self._tickets[index] is ticket:
                 self._errands[index].done(answer, error, self._clock.steady_s())
+                if self._is_stopping:
+                    self._look_whether_idle()
 
     def _pull_job(self, snapshot: Snapshot, now_s: float) -> Job:
         call, ticket = self._queues.reading.begin(snapshot, now_s)
@@ -264,6 +280,8 @@ class PushCore:
     def _pulled(
         self, snapshot: Snapshot, ticket: object, pulled: Pulled | None, error: MqError | None
     ) -> None:
+        if pulled is not None and self.settings.interceptors:
+            self._show(snapshot, ticket, pulled)
         with self._change():
             now_s = self._clock.steady_s()
             if self._is_closed:
@@ -271,6 +289,17 @@ class PushCore:
                 snapshot.ticket = None
             if self._queues.reading.done(snapshot, ticket, pulled, error, now_s):
                 self._queues.dispatch.line_up(snapshot)
+
+    def _show(self, snapshot: Snapshot, ticket: object, pulled: Pulled) -> None:
+        """Let interceptors see what arrived; one queue has one pull at a time, so in its order."""
+        with self._lock:
+            if snapshot.ticket is not ticket or self._is_closed:
+                return
+            is_known, snapshot.is_known = snapshot.is_known, True
+            messages = self._queues.reading.wanted(snapshot.place, pulled.messages)
+        if not is_known:
+            tell_begun(self.settings.interceptors, snapshot.place)
+        tell_received(self.settings.interceptors, messages)
 
     def _watch_listeners(self) -> None:
         now_s = self._clock.steady_s()

@@ -8,23 +8,40 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping
+from typing import Protocol
 
 from mqclient.consuming.push.listening import Delivery, ListenerContext
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.consuming.push.timers import Timers
+from mqclient.errors import MqError
 from mqclient.values import TopicQueue
 from mqclient.wire.records import Message
 
 logger = logging.getLogger("mqclient")
 
 
+class SendBack(Protocol):
+    """Takes messages that are to be sent back to the broker."""
+
+    def __call__(
+        self, snapshot: Snapshot, messages: list[Message], *, level: int | None, reason: str
+    ) -> None:
+        """Send messages back soon."""
+
+
 class Dispatch(ABC):
     """The line, and what both kinds of listening have in common."""
 
     def __init__(
-        self, settings: PushSettings, *, snapshots: Mapping[TopicQueue, Snapshot], timers: Timers
+        self,
+        settings: PushSettings,
+        *,
+        snapshots: Mapping[TopicQueue, Snapshot],
+        timers: Timers,
+        send_back: SendBack,
     ) -> None:
+        self._send_back = send_back
         self._settings = settings
         self._snapshots = snapshots
         self._timers = timers
@@ -68,6 +85,16 @@ class Dispatch(ABC):
     @abstractmethod
     def _take(self, snapshot: Snapshot, now_s: float) -> Delivery | None: ...
 
+    def returned(self, snapshot: Snapshot, messages: list[Message]) -> None:
+        """Take that the broker has messages that failed here; they are done."""
+        snapshot.finish(messages)
+
+    @abstractmethod
+    def kept(
+        self, snapshot: Snapshot, messages: list[Message], error: MqError, now_s: float
+    ) -> None:
+        """Take that the broker has not taken failed messages back; they are still this side's."""
+
     def _finish(self, delivery: Delivery, done_count: int) -> list[Message]:
         """Forget what a listener has done; return what it has not."""
         delivery.snapshot.running -= 1
@@ -81,6 +108,7 @@ class Dispatch(ABC):
 
     def _delivery(self, snapshot: Snapshot, messages: list[Message]) -> Delivery:
         snapshot.running += 1
-        attempt = snapshot.attempts.get(messages[0].queue_offset, 0) + 1
+        first = messages[0]
+        attempt = first.reconsume_times + snapshot.attempts.get(first.queue_offset, 0) + 1
         context = ListenerContext(queue=snapshot.place, attempt=attempt, epoch=snapshot.epoch)
         return Delivery(snapshot=snapshot, messages=messages, context=context)

@@ -14,6 +14,9 @@ class Consumed(StrEnum):
 
     SUCCESS = "success"
     RETRY_LATER = "retry_later"
+    """They failed, and come again to any member of the group."""
+    NOT_NOW = "not_now"
+    """They were not tried: they come again here after a while, or to their queue's next owner."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,6 +27,10 @@ class ListenerContext:
     where there is one: what a listener writes elsewhere can be fenced with it. With SUCCESS,
     `ack_index` is the index of the last message that is done, and those after it come again; None
     is all are done. `suspend_ms` is how long an ordered queue waits, instead of the setting.
+
+    Of messages that come again otherwise, `delay_level` says when: None leaves it to the group, a
+    number from 1 on is a level of the broker's, and -1 has them come never: they are dead letters.
+    `reason` is kept with them, instead of what the listener raised.
     """
 
     queue: TopicQueue
@@ -31,6 +38,8 @@ class ListenerContext:
     epoch: int | None = None
     ack_index: int | None = None
     suspend_ms: int | None = None
+    delay_level: int | None = None
+    reason: str = ""
 
 
 Listener = Callable[[list[Message], ListenerContext], Consumed | None]
@@ -46,6 +55,7 @@ class Delivery:
     context: ListenerContext
     started_s: float = 0.0
     is_reported: bool = False
+    is_untried: bool = False
 
     def done_count(self, result: object) -> int:
         """Return how many of the messages are done, from the first on."""

@@ -10,12 +10,14 @@ member's and its lock is trusted at that moment, and giving up the queue waits f
 import logging
 from collections.abc import Callable, Mapping
 
-from mqclient.consuming.push.dispatch import Dispatch
+from mqclient.consuming.push.dispatch import Dispatch, SendBack
 from mqclient.consuming.push.listening import Delivery
 from mqclient.consuming.push.locks import LockKeeper
+from mqclient.consuming.push.returning import BURY
 from mqclient.consuming.push.settings import SUSPEND_MS_MAX, SUSPEND_MS_MIN, PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.consuming.push.timers import Timers
+from mqclient.errors import MqError
 from mqclient.values import TopicQueue
 from mqclient.wire.records import Message
 
@@ -25,7 +27,8 @@ logger = logging.getLogger("mqclient")
 class OrderedDispatch(Dispatch):
     """Gives out one batch a queue at a time. `locks` None is a broadcasting member.
 
-    `attempts_max` says after how many attempts a queue stands still, None for never.
+    `attempts_max` says after how many attempts a message is given up, None for never. It goes to
+    the dead letters then, or is skipped, or its queue stands still, as the settings say.
     """
 
     def __init__(
@@ -36,8 +39,9 @@ class OrderedDispatch(Dispatch):
         timers: Timers,
         locks: LockKeeper | None,
         attempts_max: Callable[[], int | None],
+        send_back: SendBack,
     ) -> None:
-        super().__init__(settings, snapshots=snapshots, timers=timers)
+        super().__init__(settings, snapshots=snapshots, timers=timers, send_back=send_back)
         self._locks = locks
         self._attempts_max = attempts_max
         self._object_locks: set[TopicQueue] = set()
@@ -70,6 +74,27 @@ class OrderedDispatch(Dispatch):
         self._unlock(snapshot.place)
         return None
 
+    def returned(self, snapshot: Snapshot, messages: list[Message]) -> None:
+        """Go on behind a message that is a dead letter."""
+        snapshot.take_fresh(len(messages))
+        snapshot.finish(messages)
+        snapshot.is_returning = snapshot.is_exhausted = False
+        self.line_up(snapshot)
+
+    def kept(
+        self, snapshot: Snapshot, messages: list[Message], error: MqError, now_s: float
+    ) -> None:
+        """Stand still, and try to bury the message again where that may help."""
+        snapshot.blocked_reason = f"{snapshot.blocked_reason}; not taken as a dead letter: {error}"
+        if not error.retriable:
+            logger.error("%s stands still at %r: %s", snapshot.place, messages[0], error)
+            snapshot.is_returning = False
+            return
+        logger.warning("%r is no dead letter yet: %s", messages[0], error)
+        moment_s = now_s + self._settings.retry_delay_ms / 1000
+        reason = snapshot.blocked_reason
+        self._timers.at(moment_s, lambda: self._bury(snapshot, messages, reason))
+
     def _take(self, snapshot: Snapshot, now_s: float) -> Delivery | None:
         is_free = (
             snapshot.place not in self._object_locks
@@ -99,6 +124,9 @@ class OrderedDispatch(Dispatch):
         self, delivery: Delivery, failed: list[Message], failure: str, now_s: float
     ) -> None:
         snapshot = delivery.snapshot
+        if delivery.is_untried:
+            self._suspend(delivery, failed, now_s)
+            return
         if self._settings.is_broadcasting:
             self._drop(snapshot, failed, failure)
             return
@@ -106,11 +134,21 @@ class OrderedDispatch(Dispatch):
         snapshot.blocked_reason = failure
         if snapshot.is_dropped:
             return
-        snapshot.put_back(failed)
         attempts_max = self._attempts_max()
-        if attempts_max is not None and attempts >= attempts_max:
-            self._exhausted(snapshot, attempts, failure)
+        level = delivery.context.delay_level
+        is_over = attempts_max is not None and attempts >= attempts_max
+        if is_over or (level is not None and level < 0):
+            snapshot.put_back(failed)
+            self._exhausted(snapshot, attempts, delivery.context.reason or failure)
             return
+        self._suspend(delivery, failed, now_s)
+
+    def _suspend(self, delivery: Delivery, messages: list[Message], now_s: float) -> None:
+        """Have messages come again before the others of their queue, after a while."""
+        snapshot = delivery.snapshot
+        if snapshot.is_dropped:
+            return
+        snapshot.put_back(messages)
         suspend_ms = delivery.context.suspend_ms or self._settings.suspend_ms
         bounded_ms = max(SUSPEND_MS_MIN, min(suspend_ms, SUSPEND_MS_MAX))
         snapshot.suspended_until_s = now_s + bounded_ms / 1000
@@ -121,6 +159,15 @@ class OrderedDispatch(Dispatch):
         if self._settings.is_skipping:
             logger.error("%r is skipped after %d attempts: %s", head, attempts, failure)
             snapshot.finish(snapshot.take_fresh(1))
+            return
+        snapshot.is_exhausted = True
+        if self._settings.is_burying:
+            logger.error("%r is given up after %d attempts: %s", head, attempts, failure)
+            snapshot.is_returning = True
+            self._bury(snapshot, [head], failure)
         else:
             logger.error("%s stands still at %r: %s", snapshot.place, head, failure)
-            snapshot.is_exhausted = True
+
+    def _bury(self, snapshot: Snapshot, messages: list[Message], reason: str) -> None:
+        if not snapshot.is_dropped:
+            self._send_back(snapshot, messages, level=BURY, reason=reason)

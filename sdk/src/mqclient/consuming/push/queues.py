@@ -17,12 +17,14 @@ from mqclient.consuming.push.farewells import Farewells
 from mqclient.consuming.push.locks import LockKeeper
 from mqclient.consuming.push.ordered import OrderedDispatch
 from mqclient.consuming.push.reading import Reading
+from mqclient.consuming.push.returning import Returning
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.consuming.push.timers import Timers
 from mqclient.errors import InvalidArgument, LockLost, MqError, StaleGeneration
 from mqclient.protocol.calls import Call, Calls
 from mqclient.values import BlockedHead, TopicQueue
+from mqclient.wire.records import Message
 
 logger = logging.getLogger("mqclient")
 
@@ -44,8 +46,16 @@ class Queues:
         self.membership = Membership(
             settings.identity, calls, clock=clock, on_assigned=self._assigned, blocked=self.blocked
         )
-        self.membership.subscribe(settings.subscriptions)
+        self.membership.subscribe(settings.wanted)
         self.locks = self._lock_keeper(calls) if settings.is_locking else None
+        self.returning = Returning(
+            settings,
+            calls,
+            generation=lambda: self.membership.generation,
+            owner=self,
+            on_returned=self._returned,
+            on_kept=self._kept,
+        )
         self.dispatch = (
             OrderedDispatch(
                 settings,
@@ -53,9 +63,15 @@ class Queues:
                 timers=self.timers,
                 locks=self.locks,
                 attempts_max=self._attempts_max,
+                send_back=self.returning.add,
             )
             if settings.ordered
-            else ConcurrentDispatch(settings, snapshots=self.snapshots, timers=self.timers)
+            else ConcurrentDispatch(
+                settings,
+                snapshots=self.snapshots,
+                timers=self.timers,
+                send_back=self.returning.add,
+            )
         )
         self.reading = Reading(
             settings,
@@ -75,7 +91,10 @@ class Queues:
 
     def errands(self) -> list[Errand]:
         """Return what is asked besides messages, the most pressing first."""
-        every = (self.membership, self.locks, self._farewells, self._beginner, self.committer)
+        every = (
+            self.membership, self.locks, self._farewells, self._beginner, self.returning,
+            self.committer,
+        )  # fmt: skip
         return [errand for errand in every if errand is not None]
 
     def positions(self) -> dict[TopicQueue, int]:
@@ -93,7 +112,7 @@ class Queues:
     def revive(self, place: TopicQueue, *, is_skipping: bool) -> None:
         """Let a queue that stands still go on; raise InvalidArgument for one that does not."""
         snapshot = self.snapshots.get(place)
-        if snapshot is None or not snapshot.is_exhausted:
+        if snapshot is None or not snapshot.is_exhausted or snapshot.is_returning:
             raise InvalidArgument(f"{place} does not stand still here")
         if is_skipping:
             snapshot.finish(snapshot.take_fresh(1))
@@ -145,12 +164,18 @@ class Queues:
         return None if retry_max is None else retry_max + 1
 
     def _assigned(self, places: frozenset[TopicQueue]) -> None:
-        topics = {item.topic for item in self.settings.subscriptions}
+        topics = {item.topic for item in self.settings.wanted}
         for place in sorted(self.snapshots.keys() - places):
             self._lose(place)
         for place in sorted(places - self.snapshots.keys()):
             if place.topic in topics:
                 self._gain(place)
+
+    def _returned(self, snapshot: Snapshot, messages: list[Message]) -> None:
+        self.dispatch.returned(snapshot, messages)
+
+    def _kept(self, snapshot: Snapshot, messages: list[Message], error: MqError) -> None:
+        self.dispatch.kept(snapshot, messages, error, self._clock.steady_s())
 
     def _gain(
         self, place: TopicQueue, *, epoch: int | None = None, not_before_s: float = 0.0

@@ -14,6 +14,7 @@ from mqclient.protocol.calls import Call, Calls
 from mqclient.values import PullStatus, Reader, TopicQueue
 from mqclient.wire.batches import Pulled
 from mqclient.wire.filters import matching
+from mqclient.wire.records import Message
 
 logger = logging.getLogger("mqclient")
 
@@ -58,8 +59,8 @@ class Reading:
         self._locks = locks
         self._generation = generation
         self._owner = owner
-        self._wanted = {item.topic: item.filter for item in settings.subscriptions}
-        self._tags = {item.topic: tags_of(item.filter) for item in settings.subscriptions}
+        self._wanted = {item.topic: item.filter for item in settings.wanted}
+        self._tags = {item.topic: tags_of(item.filter) for item in settings.wanted}
         self._sent_s: dict[object, float] = {}
         self.is_paused = False
 
@@ -131,13 +132,17 @@ class Reading:
             self._corrected(snapshot, pulled, now_s)
             return False
         is_still = pulled.next_offset == snapshot.position
-        messages = matching(pulled.messages, self._tags[snapshot.place.topic])
+        messages = self.wanted(snapshot.place, pulled.messages)
         snapshot.arrive(messages, pulled.next_offset)
         if is_still and held_s < self._settings.hold_ms / 2000:
             snapshot.not_before_s = now_s + _EARLY_PAUSE_S
         elif self._is_full(snapshot):
             snapshot.not_before_s = now_s + _FULL_PAUSE_S
         return bool(messages)
+
+    def wanted(self, place: TopicQueue, messages: list[Message]) -> list[Message]:
+        """Return the messages that are wanted, and not only of a tag with the same hash."""
+        return matching(messages, self._tags[place.topic])
 
     def is_waiting_for_room(self, snapshot: Snapshot) -> bool:
         """Tell whether nothing but what is read ahead keeps a queue from being pulled."""

@@ -1,10 +1,11 @@
 """What can be set about a push consumer. Knows numbers and names only; defaults are RocketMQ's."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mqclient.consuming.interceptors import ConsumerInterceptor
 from mqclient.consuming.membership import MemberIdentity
 from mqclient.consuming.settings import new_client_id
 from mqclient.consuming.subscriptions import subscriptions_of
@@ -12,6 +13,7 @@ from mqclient.errors import InvalidArgument
 from mqclient.limits import KIB, MIB, WAIT_MS_MAX
 from mqclient.names import checked_name
 from mqclient.values import ConsumeFrom, Filter, MessageModel, Subscription
+from mqclient.wire.records import RETRY_PREFIX
 
 # RocketMQ's clamp of a suspension: shorter is a busy loop, longer hides the queue from operators.
 SUSPEND_MS_MIN = 10
@@ -38,10 +40,14 @@ class PushSettings:
     `consume_from` is this member's wish where the group begins in a queue; the group's own setting
     wins, and without either it is the first message. TIMESTAMP goes with `consume_from_ms`.
 
-    A message a listener could not deal with comes again after `retry_delay_ms`; with `ordered` its
-    whole queue waits for `suspend_ms`, and after `attempts_max` attempts stands still (None follows
-    the group, which by default has no limit), or goes on behind the message where `is_skipping`. A
-    queue is worked on for `continuous_s` before another gets the listener.
+    A message a listener could not deal with is sent back to the broker; what that does not take
+    comes again here after `retry_delay_ms`. With `ordered` the whole queue waits for `suspend_ms`
+    instead, and after `attempts_max` attempts (None follows the group, which by default has no
+    limit) its message is given up: skipped where `is_skipping`, else made a dead letter, or where
+    `is_burying` is False the queue stands still. A queue is worked on for `continuous_s` before
+    another gets the listener.
+
+    `interceptors` see messages as they arrive, queue by queue in order.
 
     A queue's lock is asked for every `lock_ask_s` until it is had, renewed every `lock_renew_s` and
     trusted for `lock_valid_s`, never for more than half of what the broker grants.
@@ -75,6 +81,7 @@ class PushSettings:
     suspend_ms: int = 1_000
     attempts_max: int | None = None
     is_skipping: bool = False
+    is_burying: bool = True
     continuous_s: float = 60.0
     lock_ask_s: float = 1.0
     lock_renew_s: float = 20.0
@@ -83,6 +90,7 @@ class PushSettings:
     stop_wait_s: float = 30.0
     timeout_s: float = 10.0
     client_id: str = field(default_factory=new_client_id)
+    interceptors: Sequence[ConsumerInterceptor] = ()
     offsets_folder: Path = field(default_factory=lambda: Path.home() / ".mqclient" / "offsets")
 
     def __post_init__(self) -> None:
@@ -113,6 +121,16 @@ class PushSettings:
     def is_locking(self) -> bool:
         """Tell whether a queue needs the broker's lock before it may be read."""
         return self.ordered and not self.is_broadcasting
+
+    @property
+    def wanted(self) -> tuple[Subscription, ...]:
+        """Return what is subscribed: the topics, and where failed messages come again.
+
+        An ordered member tries again in place, and a broadcasting one not at all.
+        """
+        if self.ordered or self.is_broadcasting:
+            return self.subscriptions
+        return (*self.subscriptions, Subscription(topic=f"{RETRY_PREFIX}{self.group}"))
 
     @property
     def identity(self) -> MemberIdentity:

@@ -16,9 +16,9 @@ class Snapshot:
 
     __slots__ = (
         "attempts", "blocked_reason", "bytes", "committed", "continuous_since_s", "epoch", "fresh",
-        "is_dropped", "is_exhausted", "is_lined", "is_overdue", "not_before_s", "place",
-        "position", "pull_attempt", "retries", "running", "suspended_until_s", "ticket",
-        "unfinished",
+        "is_dropped", "is_exhausted", "is_known", "is_lined", "is_overdue", "is_returning",
+        "not_before_s", "place", "position", "pull_attempt", "retries", "running",
+        "suspended_until_s", "ticket", "unfinished",
     )  # fmt: skip
 
     def __init__(self, place: TopicQueue, *, epoch: int | None = None) -> None:
@@ -41,6 +41,10 @@ class Snapshot:
         self.is_lined = False
         self.is_exhausted = False
         self.is_overdue = False
+        # Its first message is on its way to the dead letters.
+        self.is_returning = False
+        # Interceptors were told that it begins.
+        self.is_known = False
         self.blocked_reason = ""
         self.suspended_until_s = 0.0
         self.continuous_since_s = 0.0

@@ -82,7 +82,7 @@ class ListenerThreads:
             _log_failure(delivery, error)
             failure = repr(error)
         except BaseException as error:
-            self._core.give_back(self._core.finish(delivery, None, repr(error)))
+            self._core.give_back(self._core.finish(delivery, Consumed.NOT_NOW, repr(error)))
             raise
         return self._core.finish(delivery, result, failure or _said(result))
 
@@ -142,7 +142,7 @@ class ListenerTasks:
             _log_failure(delivery, error)
             failure = repr(error)
         except BaseException as error:
-            self._core.give_back(self._core.finish(delivery, None, repr(error)))
+            self._core.give_back(self._core.finish(delivery, Consumed.NOT_NOW, repr(error)))
             raise
         return self._core.finish(delivery, result, failure or _said(result))
 

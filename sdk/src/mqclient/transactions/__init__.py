@@ -1,0 +1,1 @@
+"""Messages that are visible if and only if their producer's own work was done."""
