@@ -40,6 +40,7 @@ _door = create_app(
         auth=settings.MQWEB.auth,
         allowed_hosts=_allowed_hosts,
         default_ack=AckMode(settings.MQWEB.ack),
+        delay_ms_max=settings.MQWEB.delay_ms_max,
     ),
 )
 _control = create_control_app(

@@ -14,6 +14,7 @@ from apps.clockwork import selectors
 from apps.console import feed, relay
 from apps.console.clockwork import ClockworkWatch
 from apps.console.sparklines import LastHour
+from apps.deadletters.projection import DeadLetterProjector
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
 from apps.groups.projection.groups import GroupProjector
@@ -27,6 +28,7 @@ _log = logging.getLogger("mqweb.broker")
 _PROJECT_EVERY_S = 5.0
 # Rows follow members and locks within so long; where nothing happened it costs microseconds.
 _PROJECT_GROUPS_EVERY_S = 1.0
+_PROJECT_LETTERS_EVERY_S = 1.0
 _WATCH_BACKLOG_EVERY_S = 5.0
 _READ_CLOCKWORK_EVERY_S = 2.0
 _READ_LAST_HOUR_EVERY_S = 10.0
@@ -45,6 +47,7 @@ class Background:
         self._clock = SystemClock()
         self._projector = OffsetProjector()
         self._groups = GroupProjector(self._clock)
+        self._letters = DeadLetterProjector(self._clock)
         self._backlog = BacklogWatch(self._clock)
         self._watch = ClockworkWatch(
             clock=self._clock, worker_processes=settings.MQWEB.worker_processes
@@ -79,6 +82,11 @@ class Background:
             ),
             asyncio.create_task(
                 loops.every(_PROJECT_GROUPS_EVERY_S, self._project_groups, name="group_projector")
+            ),
+            asyncio.create_task(
+                loops.every(
+                    _PROJECT_LETTERS_EVERY_S, self._project_letters, name="dead_letter_projector"
+                )
             ),
             asyncio.create_task(
                 loops.every(_WATCH_BACKLOG_EVERY_S, self._watch_backlog, name="backlog_watch")
@@ -128,6 +136,11 @@ class Background:
         look = self._groups.look(self._engine)
         if look is not None:
             await self._in_database(partial(self._groups.write, look))
+
+    async def _project_letters(self) -> None:
+        look = self._letters.look(self._engine)
+        if look is not None:
+            await self._letters.project(look, self._engine, self._in_database)
 
     async def _project_last(self) -> None:
         await self._project_offsets()

@@ -46,6 +46,25 @@ VARIABLES = (
     ),
     Variable(name="MQWEB_QUEUE_LOCK_MS", default="60000", meaning="life of a lock not renewed"),
     Variable(name="MQWEB_BROKER_NAME", default="mqweb", meaning="name, or room@name, of queues"),
+    Variable(
+        name="MQWEB_DELAY_LEVELS",
+        default="1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        meaning="how long each delay level waits",
+    ),
+    Variable(name="MQWEB_DELAY_MAX", default="366d", meaning="longest delay of a message"),
+    Variable(
+        name="MQWEB_TRANSACTION_IMMUNITY_MS",
+        default="6000",
+        meaning="age of a half message at its first check",
+    ),
+    Variable(
+        name="MQWEB_TRANSACTION_CHECK_MS", default="60000", meaning="from a check to the next one"
+    ),
+    Variable(
+        name="MQWEB_TRANSACTION_CHECKS_MAX",
+        default="15",
+        meaning="checks before a half message is given up",
+    ),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -67,6 +86,14 @@ _MEMBER_TIMEOUT_MS_MIN = 1_000
 _MEMBER_TIMEOUT_MS_MAX = 600_000
 _QUEUE_LOCK_MS_MIN = 1_000
 _QUEUE_LOCK_MS_MAX = 3_600_000
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+# Ten years: nobody means more, and due times stay well inside the year 9999.
+_DELAY_MS_MAX = 3_660 * _UNITS_MS["d"]
+_TRANSACTION_IMMUNITY_MS_MAX = 86_400_000
+# A check goes to a person's program: ten a second is more than any needs.
+_TRANSACTION_CHECK_MS_MIN = 100
+_TRANSACTION_CHECK_MS_MAX = 86_400_000
+_TRANSACTION_CHECKS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +115,11 @@ class Environment:
     member_timeout_ms: int
     queue_lock_ms: int
     broker_name: str
+    delay_levels_ms: tuple[int, ...]
+    delay_ms_max: int
+    transaction_immunity_ms: int
+    transaction_check_ms: int
+    transaction_checks_max: int
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -129,6 +161,20 @@ def read(environ: Mapping[str, str]) -> Environment:
             values, "MQWEB_QUEUE_LOCK_MS", _QUEUE_LOCK_MS_MIN, _QUEUE_LOCK_MS_MAX
         ),
         broker_name=_broker_name(values["MQWEB_BROKER_NAME"]),
+        delay_levels_ms=_delay_levels(values["MQWEB_DELAY_LEVELS"]),
+        delay_ms_max=_duration_ms("MQWEB_DELAY_MAX", values["MQWEB_DELAY_MAX"]),
+        transaction_immunity_ms=_integer(
+            values, "MQWEB_TRANSACTION_IMMUNITY_MS", 0, _TRANSACTION_IMMUNITY_MS_MAX
+        ),
+        transaction_check_ms=_integer(
+            values,
+            "MQWEB_TRANSACTION_CHECK_MS",
+            _TRANSACTION_CHECK_MS_MIN,
+            _TRANSACTION_CHECK_MS_MAX,
+        ),
+        transaction_checks_max=_integer(
+            values, "MQWEB_TRANSACTION_CHECKS_MAX", 1, _TRANSACTION_CHECKS_MAX
+        ),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),
@@ -185,6 +231,24 @@ def _integer(values: Mapping[str, str], name: str, lowest: int, highest: int) ->
     if not lowest <= int(value) <= highest:
         raise Refused(f"{name}={value}: must be from {lowest} to {highest}")
     return int(value)
+
+
+def _delay_levels(value: str) -> tuple[int, ...]:
+    """Return the delay of each level in milliseconds, as RocketMQ writes them: `1s 5s 10s`."""
+    words = value.split()
+    if not 1 <= len(words) <= limits.DELAY_LEVELS_MAX:
+        raise Refused(f"MQWEB_DELAY_LEVELS: there are 1 to {limits.DELAY_LEVELS_MAX} levels")
+    return tuple(_duration_ms("MQWEB_DELAY_LEVELS", word) for word in words)
+
+
+def _duration_ms(name: str, text: str) -> int:
+    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text, re.ASCII)
+    if found is None:
+        raise Refused(f"{name}: {text[:40]!r} must be a number and s, m, h or d, such as 30s")
+    duration_ms = int(found[1]) * _UNITS_MS[found[2]]
+    if duration_ms > _DELAY_MS_MAX:
+        raise Refused(f"{name}: {text} is longer than {_DELAY_MS_MAX // _UNITS_MS['d']}d")
+    return duration_ms
 
 
 def _choice(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

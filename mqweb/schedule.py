@@ -6,14 +6,18 @@ A task runs once in each slot of so many seconds (docs/OPERATIONS.md, Clockwork)
 from collections.abc import Mapping
 
 SCHEDULE: Mapping[str, int] = {
+    "delays.deliver_levels": 1,
+    "deadletters.resend": 2,
     "metrics.sample_statistics": 5,
     "topics.reconcile_catalog": 5,
     "groups.expire_silent_clients": 10,
     "topics.expire_unused_topics": 10,
+    "transactions.give_up": 10,
     "groups.rebalance": 20,
     "metrics.roll_up_statistics": 20,
     "groups.prune_history": 600,
     "metrics.prune_statistics": 600,
+    "deadletters.prune": 3600,
     "clockwork.vacuum": 3600,
 }
 

@@ -39,7 +39,10 @@ INSTALLED_APPS = [
     "apps.core",
     "apps.clockwork",
     "apps.topics",
+    "apps.delays",
+    "apps.transactions",
     "apps.groups",
+    "apps.deadletters",
     "apps.metrics",
     "apps.console",
 ]
@@ -189,6 +192,9 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "OutcomeEnum": "apps.clockwork.models.Outcome",
         "PartKindEnum": "apps.clockwork.models.Part.Kind",
+        "JobKindEnum": ["resend"],
+        "JobStateEnum": "apps.deadletters.models.JobState",
+        "DeadLetterStateEnum": "apps.deadletters.models.State",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -11,11 +11,13 @@ from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
 
 # A process says every 5 s that it is there; three times missed is gone.
 PART_SILENT_S = 15
-# The shortest slots are 5 s; when nothing at all has begun for so long, nothing is running.
+# Slots are 1 s and 5 s; when nothing at all has begun for so long, nothing is running.
 STANDS_STILL_S = 20
 # Of each kind, those seen last: a process that dies again and again leaves many behind.
 PARTS_SHOWN = 50
 RUNS_SHOWN = 50
+# Runs of shorter slots that found nothing to do would be all that is shown.
+IDLE_SHOWN_FROM_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +93,12 @@ def clockwork() -> Clockwork:
     now = _database_now()
     states = {state.name: state for state in TaskState.objects.all()}
     parts = [_part_view(part, now) for kind in Part.Kind for part in _seen_last(kind)]
-    runs = TaskRun.objects.all()[:RUNS_SHOWN]
+    schedule: Mapping[str, int] = settings.CLOCKWORK_SCHEDULE
+    runs = _newest_runs(schedule)
     last_step_at = _newest_start(states.values(), now)
     stands_still = last_step_at is None or now - last_step_at > timedelta(seconds=STANDS_STILL_S)
     there = {part.kind for part in parts if not part.is_silent}
     missing = [kind.value for kind in Part.Kind if kind.value not in there]
-    schedule: Mapping[str, int] = settings.CLOCKWORK_SCHEDULE
     running = {state.owner for state in states.values() if _is_running(state, now)}
     return Clockwork(
         now=now,
@@ -112,6 +114,12 @@ def clockwork() -> Clockwork:
         parts=sorted(parts, key=lambda part: (part.kind, part.is_silent, part.name)),
         runs=[_run_view(run, running, now) for run in runs],
     )
+
+
+def _newest_runs(schedule: Mapping[str, int]) -> list[TaskRun]:
+    frequent = [name for name, every_s in schedule.items() if every_s < IDLE_SHOWN_FROM_S]
+    found = TaskRun.objects.exclude(task__in=frequent, outcome=Outcome.DONE, done=0)
+    return list(found[:RUNS_SHOWN])
 
 
 def _database_now() -> datetime:

@@ -7,17 +7,21 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
-from apps.console import levels
+from apps.console import delays, levels, transactions
 from apps.console.clockwork import ClockworkPicture
+from apps.console.delays import DelaysPicture
 from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
+from apps.console.transactions import TransactionsPicture
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
+from apps.delays.selectors import Delays, delays_of
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
+from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import ClientSeen, EngineStatus, GroupProgress, QueueRange, TopicSpec
 
 SENT = "sent"
@@ -103,6 +107,8 @@ class Snapshot(TypedDict):
     topics: list[TopicRow]
     groups: list[GroupRow]
     locks: LocksPicture
+    delays: DelaysPicture
+    transactions: TransactionsPicture
     clockwork: ClockworkPicture
     last_hour: LastHourPicture
 
@@ -119,6 +125,8 @@ class Reading:
     backlog: Sequence[QueueBacklog]
     locks: Sequence[QueueLockState]
     lines: list[LineRow]
+    delays: Delays
+    transactions: TransactionStatus
 
 
 def read(engine: EngineAPI, history: HistoryTail) -> Reading:
@@ -133,6 +141,8 @@ def read(engine: EngineAPI, history: HistoryTail) -> Reading:
         backlog=engine.backlog(),
         locks=engine.queue_locks(),
         lines=history.follow(engine),
+        delays=delays_of(engine),
+        transactions=engine.transaction_status(),
     )
 
 
@@ -176,6 +186,8 @@ def build(
             _rates_of(reading.backlog, rates),
             now_ms=sampled_at_ms,
         ),
+        "delays": delays.picture_of(reading.delays, now_ms=sampled_at_ms),
+        "transactions": transactions.picture_of(reading.transactions, now_ms=sampled_at_ms),
         "clockwork": clockwork,
         "last_hour": last_hour,
     }

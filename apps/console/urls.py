@@ -2,13 +2,37 @@
 
 from django.urls import path
 
-from apps.console.pages import clockwork, locks, objects, overview
+from apps.console.pages import (
+    clockwork,
+    deadletters,
+    delays,
+    locks,
+    objects,
+    overview,
+    transactions,
+)
 
 app_name = "console"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("locks", locks.locks, name="locks"),
+    path("delays", delays.delays, name="delays"),
+    path("delays/cancel", delays.cancel, name="delays_cancel"),
+    path("delays/deliver-now", delays.deliver_now, name="delays_deliver_now"),
+    path("transactions", transactions.transactions, name="transactions"),
+    path("transactions/given-up", transactions.given_up, name="given_up"),
+    path("transactions/check", transactions.check, name="check"),
+    path("transactions/<int:half_offset>", transactions.transaction, name="transaction"),
+    path("transactions/<int:half_offset>/decide", transactions.decide, name="decide"),
+    path("dead-letters", deadletters.dead_letters, name="dead_letters"),
+    path("dead-letters/<str:name>/", deadletters.group_letters, name="group_letters"),
+    path("dead-letters/<str:name>/resend", deadletters.plan, name="resend"),
+    path("dead-letters/<str:name>/send", deadletters.resend, name="send"),
+    path("dead-letters/<str:name>/discard", deadletters.discard, name="discard"),
+    path("dead-letters/<str:name>/<int:number>", deadletters.letter, name="letter"),
+    path("jobs/<int:number>", deadletters.job, name="job"),
+    path("jobs/<int:number>/cancel", deadletters.cancel, name="cancel_job"),
     path("clockwork", clockwork.clockwork, name="clockwork"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/", objects.group, name="group"),

@@ -18,6 +18,7 @@ from django.template.response import TemplateResponse
 from apps.core.admin import ReadOnlyAdmin
 from apps.core.moments import ms_of
 from apps.engine.errors import EngineError, Refused
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.grouptypes import QueuePlace
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups import decisions, services
@@ -52,7 +53,7 @@ class GroupForm(GroupModelForm):
         model = ConsumerGroup
         fields = [
             "name", "enabled", "ordered", "strategy", "fixed", "rooms", "inner", "consume_from",
-            "consume_from_at", "retry_max", "access_lock_ms",
+            "consume_from_at", "retry_max", "retry_policy", "retry_delays_ms", "access_lock_ms",
         ]  # fmt: skip
 
     def clean_fixed(self) -> Any:
@@ -68,6 +69,13 @@ class GroupForm(GroupModelForm):
         if not isinstance(rooms, list) or not all(isinstance(room, str) for room in rooms):
             raise ValidationError("must be a list of names")
         return rooms
+
+    def clean_retry_delays_ms(self) -> Any:
+        """Return the delays; refuse another shape."""
+        delays = self.cleaned_data["retry_delays_ms"] or []
+        if not decisions.are_delays(delays):
+            raise ValidationError("must be a list of milliseconds")
+        return delays
 
     def clean(self) -> dict[str, Any]:
         """Return all values; refuse those that do not go together."""
@@ -95,6 +103,8 @@ class GroupForm(GroupModelForm):
             consume_from_ms=None if begin is None else ms_of(begin),
             retry_max=given["retry_max"],
             access_lock_ms=given["access_lock_ms"],
+            retry_policy=RetryPolicy(given["retry_policy"]),
+            retry_delays_ms=tuple(given["retry_delays_ms"]),
         )
 
 
@@ -104,10 +114,10 @@ class ConsumerGroupAdmin(GroupModelAdmin):
 
     form = GroupForm
     list_display = [
-        "name", "enabled", "ordered", "strategy", "consume_from", "retry_max", "access_lock_ms",
-        "decided_at",
+        "name", "enabled", "ordered", "strategy", "consume_from", "retry_max", "retry_policy",
+        "access_lock_ms", "decided_at",
     ]  # fmt: skip
-    list_filter = ["enabled", "ordered", "strategy"]
+    list_filter = ["enabled", "ordered", "strategy", "retry_policy"]
     search_fields = ["name"]
     show_full_result_count = False
 

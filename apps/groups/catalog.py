@@ -6,6 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from apps.core.moments import moment, ms_of
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups.models import ConsumerGroup
 
@@ -40,6 +41,8 @@ def spec_of(row: ConsumerGroup) -> GroupSpec:
         consume_from_ms=None if row.consume_from_at is None else ms_of(row.consume_from_at),
         retry_max=row.retry_max,
         access_lock_ms=row.access_lock_ms,
+        retry_policy=RetryPolicy(row.retry_policy),
+        retry_delays_ms=tuple(row.retry_delays_ms),
     )
 
 
@@ -56,6 +59,8 @@ def columns_of(spec: GroupSpec) -> dict[str, object]:
         "consume_from_at": None if spec.consume_from_ms is None else moment(spec.consume_from_ms),
         "retry_max": spec.retry_max,
         "access_lock_ms": spec.access_lock_ms,
+        "retry_policy": spec.retry_policy.value,
+        "retry_delays_ms": list(spec.retry_delays_ms),
     }
 
 

@@ -1,9 +1,11 @@
 """What may be decided about a group. Pure: knows the engine's values, no row and no request."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 
 # Names the product gives itself; the engine refuses them as well.
@@ -11,6 +13,9 @@ SYSTEM_PREFIX = "rmq_sys_"
 
 # RocketMQ's default is 16. A message that was tried so often will not go through the next time.
 RETRY_MAX_MAX = 1_000_000
+# The list travels in every snapshot of the catalog, and its last delay repeats.
+RETRY_DELAYS_MAX = 100
+RETRY_DELAY_MS_MAX = 30 * 86_400_000
 # Longer than this a queue would stand still at every rebalance.
 ACCESS_LOCK_MS_MAX = 600_000
 ROOMS_MAX = 100
@@ -40,6 +45,7 @@ def check(spec: GroupSpec) -> None:
         raise InvalidArgument(f"retry_max must be from 0 to {RETRY_MAX_MAX}")
     if spec.access_lock_ms is not None and not 1 <= spec.access_lock_ms <= ACCESS_LOCK_MS_MAX:
         raise InvalidArgument(f"access_lock_ms must be from 1 to {ACCESS_LOCK_MS_MAX}")
+    _check_delays(spec)
     if spec.inner not in INNER_STRATEGIES:
         raise InvalidArgument(f"inner must be one of {', '.join(INNER_STRATEGIES)}")
     if spec.consume_from is ConsumeFrom.TIMESTAMP and spec.consume_from_ms is None:
@@ -50,6 +56,23 @@ def check(spec: GroupSpec) -> None:
         raise InvalidArgument("strategy MACHINE_ROOM needs rooms")
     _check_rooms(spec.rooms)
     _check_fixed(spec.fixed)
+
+
+def _check_delays(spec: GroupSpec) -> None:
+    delays = spec.retry_delays_ms
+    if (spec.retry_policy is RetryPolicy.CUSTOM) != bool(delays):
+        raise InvalidArgument("retry_delays_ms is the list of retry_policy custom, and of no other")
+    if len(delays) > RETRY_DELAYS_MAX:
+        raise InvalidArgument(f"retry_delays_ms has at most {RETRY_DELAYS_MAX} delays")
+    if not all(0 <= delay <= RETRY_DELAY_MS_MAX for delay in delays):
+        raise InvalidArgument(f"a delay in retry_delays_ms is from 0 to {RETRY_DELAY_MS_MAX} ms")
+
+
+def are_delays(data: Any) -> bool:  # Whatever JSON there is.
+    """Say whether JSON is a list of whole numbers."""
+    return isinstance(data, list) and all(
+        isinstance(delay, int) and not isinstance(delay, bool) for delay in data
+    )
 
 
 def _check_rooms(rooms: tuple[str, ...]) -> None:

@@ -37,6 +37,8 @@ function startCharts() {
 const VIEWS = {
   overview: (frame) => frame,
   locks: (frame) => frame.locks,
+  delays: (frame) => frame.delays,
+  transactions: (frame) => frame.transactions,
   clockwork: (frame) => frame.clockwork,
   topic: (frame, name) => {
     const topic = whole(frame.topics, name);

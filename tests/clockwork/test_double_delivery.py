@@ -6,7 +6,7 @@ Row D8 of the fault table. What is right is asked of the task itself: one run on
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,9 +23,14 @@ from django.utils import timezone
 from apps.bridge import engine as bridge
 from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
+from apps.deadletters.models import DeadLetter, ResendJob
+from apps.deadletters.services import Wish, request_resend
+from apps.delays.models import DelayLevel
 from apps.engine.clock import SystemClock
+from apps.engine.delaytypes import LevelsDelivered
+from apps.engine.failuretypes import ResendResult
 from apps.engine.grouptypes import GroupHistory, Rebalance
-from apps.engine.types import CatalogSnapshot, TopicSpec
+from apps.engine.types import CatalogSnapshot, QueueRange, TopicSpec
 from apps.groups.models import ConsumerGroup, LockTransition
 from apps.groups.models import Rebalance as GroupRebalance
 from apps.groups.projection.history import write_history
@@ -34,7 +39,9 @@ from apps.topics import services as topics
 from apps.topics.models import Topic
 from mqweb.celery import app
 from mqweb.schedule import SCHEDULE
-from tests.web.fake_engine import FakeEngine, client, progress
+from tests.web.deadletters.letters import LetterEngine, project
+from tests.web.fake_care import level
+from tests.web.fake_engine import client, progress
 from tests.web.group_values import rebalance, transition
 from tests.web.metrics.fakes import (
     START_MS,
@@ -54,8 +61,8 @@ LONG_AGO_MS = START_MS - 4 * 60 * MINUTE_MS
 NAMES = [f"topic-{number:02}" for number in range(8)]
 
 
-class Engine(FakeEngine):
-    """Obeys and tells like the fake one, and has a status."""
+class Engine(LetterEngine):
+    """Obeys and tells like the fake one, and has a status and dead letters."""
 
     log_start = written_offset = 0
     status = NumberEngine.status
@@ -65,13 +72,35 @@ class Engine(FakeEngine):
         self.to_share_out: list[Rebalance] = []
 
     def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
-        # As long as the way to a broker and back, so that two can meet.
-        time.sleep(0.02)
+        be_asked()
         changed = []
         while self.to_share_out:
             changed.append(self.to_share_out.pop())
         self.assigned += changed
         return changed
+
+    def deliver_levels(self, messages_max: int = 1_000) -> LevelsDelivered:
+        be_asked()
+        return super().deliver_levels(messages_max)
+
+    def resend(
+        self, group: str, queue_offsets: Sequence[int], *, topic: str | None = None, by: str = ""
+    ) -> list[ResendResult]:
+        be_asked()
+        return super().resend(group, queue_offsets, topic=topic, by=by)
+
+    def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
+        be_asked()
+        return super().own_ranges(prefix)
+
+    def give_up_transactions(self, messages_max: int = 100) -> int:
+        be_asked()
+        return super().give_up_transactions(messages_max)
+
+
+def be_asked() -> None:
+    """Take as long as the way to a broker and back, so that two can meet."""
+    time.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -217,8 +246,54 @@ def history_and_groups(_: Engine) -> object:
     ]
 
 
+def seed_levels_with_messages_due(engine: Engine) -> None:
+    engine.levels = [level(number, max_offset=100 * number) for number in range(1, 19)]
+    engine.due = {number: 90 * number for number in range(1, 19, 2)}
+
+
+def levels_and_their_rows(engine: Engine) -> object:
+    return [engine.levels, rows(DelayLevel)]
+
+
+def seed_transactions_nobody_decides(engine: Engine) -> None:
+    engine.to_give_up = 530
+
+
+def given_up(engine: Engine) -> object:
+    return engine.to_give_up
+
+
+def seed_letters_to_send_again(engine: Engine) -> None:
+    engine.bury("billing", 60)
+    project(engine)
+    topics.create_or_change_topic(name="orders")
+    letters = DeadLetter.objects.filter(queue_offset__lt=40)
+    request_resend(group="billing", letters=letters, criteria={}, wish=Wish(), by="ada")
+
+
+def letters_and_where_they_went(engine: Engine) -> object:
+    return [
+        list(DeadLetter.objects.order_by("queue_offset").values_list("queue_offset", "state")),
+        list(ResendJob.objects.values_list("state", "total", "sent_count", "already_count")),
+        sorted(engine.resent),
+    ]
+
+
+def seed_letters_the_log_has_lost(engine: Engine) -> None:
+    engine.bury("billing", 60, died_ms=START_MS - 45 * 24 * 60 * MINUTE_MS)
+    project(engine)
+    engine.begins["%DLQ%billing"] = 50
+
+
+def letters(_: Engine) -> object:
+    return sorted(DeadLetter.objects.values_list("queue_offset", flat=True))
+
+
 SCENES: Mapping[str, Scene] = {
     "clockwork.vacuum": Scene(seed_old_and_young_rows, what_was_not_vacuumed),
+    "deadletters.prune": Scene(seed_letters_the_log_has_lost, letters),
+    "deadletters.resend": Scene(seed_letters_to_send_again, letters_and_where_they_went),
+    "delays.deliver_levels": Scene(seed_levels_with_messages_due, levels_and_their_rows),
     "groups.expire_silent_clients": Scene(seed_clients, members),
     "groups.prune_history": Scene(seed_old_and_young_history, history_and_groups),
     "groups.rebalance": Scene(seed_groups_out_of_balance, assignments),
@@ -230,6 +305,7 @@ SCENES: Mapping[str, Scene] = {
     "metrics.sample_statistics": Scene(seed_engine_in_use, statistics),
     "topics.expire_unused_topics": Scene(seed_topics_nobody_uses, topics_and_catalog),
     "topics.reconcile_catalog": Scene(seed_topics_the_engine_lacks, catalog),
+    "transactions.give_up": Scene(seed_transactions_nobody_decides, given_up),
 }
 
 every_task = pytest.mark.parametrize("name", sorted(SCHEDULE))

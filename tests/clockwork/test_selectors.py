@@ -1,6 +1,7 @@
 """What operators are told of the clockwork: what runs, what is missing, and since when."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -179,3 +180,16 @@ def test_reading_takes_five_queries_however_much_there_is() -> None:
         clockwork()
 
     assert len(queries) == 5
+
+
+def test_runs_of_every_second_are_shown_when_they_did_something(settings: Any) -> None:
+    settings.CLOCKWORK_SCHEDULE = {"a.sometimes": EVERY_S, "c.always": 1}
+    for task in settings.CLOCKWORK_SCHEDULE:
+        for outcome, done in (("done", 0), ("done", 3), ("failed", 0), ("running", None)):
+            owner = f"{task} {outcome} {done}"
+            TaskRun.objects.create(task=task, owner=owner, outcome=outcome, done=done)
+
+    found = [run.owner for run in clockwork().runs]
+
+    hidden = {run.owner for run in TaskRun.objects.all()} - set(found)
+    assert hidden == {"c.always done 0"}

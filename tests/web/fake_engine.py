@@ -1,4 +1,7 @@
-"""An engine for tests of the control plane: a catalog, ranges and progress, and no store."""
+"""An engine for tests of the control plane: a catalog, ranges and progress, and no store.
+
+What it does about time and failure is in `fake_care`.
+"""
 
 from collections.abc import Collection, Iterable
 
@@ -21,12 +24,14 @@ from apps.engine.types import (
     QueueRange,
     RecoveryReport,
 )
+from tests.web.fake_care import FakeCare
 
 
-class FakeEngine:
+class FakeEngine(FakeCare):
     """Obeys snapshots as an engine must, and tells what the test has put in."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.catalog = CatalogSnapshot()
         self.published: list[CatalogSnapshot] = []
         self.lengths: dict[tuple[str, int], int] = {}

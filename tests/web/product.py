@@ -30,6 +30,18 @@ def free_port() -> int:
         return port
 
 
+def environment(**variables: str) -> dict[str, str]:
+    """Return what a person's shell would give the product: nothing of this test run's own.
+
+    Whatever names the run's settings or its worker would lead the product to another store.
+    """
+    unwanted = (
+        "MQWEB_", "DATABASE_URL", "DJANGO_SETTINGS_MODULE", "REDIS_URL", "CELERY_", "PYTEST_",
+    )  # fmt: skip
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    return kept | variables
+
+
 class Product:
     """One start of the product; without worker and beat unless `worker_processes` are wanted."""
 
@@ -45,16 +57,12 @@ class Product:
         self.port = port or free_port()
         self.lines: list[str] = []
         self._has_ended = threading.Event()
-        unwanted = ("MQWEB_", "DATABASE_URL", "DJANGO_SETTINGS_MODULE", "REDIS_URL", "CELERY_")
-        environ = {
-            name: value for name, value in os.environ.items() if not name.startswith(unwanted)
-        }
         command = [sys.executable, "manage.py", "runmq", "--data", str(data)]
         command += ["--worker-processes", str(worker_processes)]
         self.process = subprocess.Popen(
             [*command, "--port", str(self.port), "--segment-bytes", SMALL_SEGMENTS],
             cwd=ROOT,
-            env={**environ, **variables},
+            env=environment(**variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

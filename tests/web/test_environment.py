@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from apps.bridge import conf, flags, secretfiles
+from apps.engine import limits
+from apps.engine.config import EngineConfig
 from mqweb import env
 
 
@@ -36,6 +38,37 @@ def test_the_times_of_groups_reach_the_engine(
 
     assert (config.member_timeout_ms, config.queue_lock_ms) == (9_000, 45_000)
     assert config.broker_name == "north@mqweb"
+
+
+def test_delays_and_transactions_are_rocketmqs_unless_told_otherwise() -> None:
+    found = env.read({})
+
+    assert found.delay_levels_ms == limits.DELAY_LEVELS_MS
+    assert found.delay_ms_max == EngineConfig().delay_ms_max
+    assert found.transaction_immunity_ms == EngineConfig().transaction_immunity_ms
+    assert found.transaction_check_ms == EngineConfig().transaction_check_ms
+    assert found.transaction_checks_max == EngineConfig().transaction_checks_max
+
+
+def test_delays_and_transactions_reach_the_engine(
+    settings: Any,  # pytest-django gives its fixture no type.
+) -> None:
+    settings.MQWEB = env.read(
+        {
+            "MQWEB_DELAY_LEVELS": " 2s 3m  4h 5d ",
+            "MQWEB_DELAY_MAX": "7d",
+            "MQWEB_TRANSACTION_IMMUNITY_MS": "0",
+            "MQWEB_TRANSACTION_CHECK_MS": "500",
+            "MQWEB_TRANSACTION_CHECKS_MAX": "3",
+        }
+    )
+
+    config = conf.engine_config()
+
+    assert config.delay_levels_ms == (2_000, 180_000, 14_400_000, 432_000_000)
+    assert config.delay_ms_max == 7 * 86_400_000
+    assert (config.transaction_immunity_ms, config.transaction_check_ms) == (0, 500)
+    assert config.transaction_checks_max == 3
 
 
 def test_an_empty_variable_counts_as_unset() -> None:
@@ -71,6 +104,13 @@ def test_token_authentication_is_refused_and_not_pretended() -> None:
         ("MQWEB_ALLOWED_HOSTS", "*"), ("MQWEB_ALLOWED_HOSTS", "a,.example.com"),
         ("MQWEB_FAILPOINTS", "log.nowhere=kill(1)"), ("MQWEB_LOG_LEVEL", "LOUD"),
         ("MQWEB_MEMBER_TIMEOUT_MS", "999"), ("MQWEB_QUEUE_LOCK_MS", "3600001"),
+        ("MQWEB_DELAY_LEVELS", "1s 5"), ("MQWEB_DELAY_LEVELS", "0s"), ("MQWEB_DELAY_LEVELS", "1w"),
+        ("MQWEB_DELAY_LEVELS", "1s,5s"), ("MQWEB_DELAY_LEVELS", "-1s"), ("MQWEB_DELAY_LEVELS", " "),
+        ("MQWEB_DELAY_LEVELS", "1s " * 129), ("MQWEB_DELAY_LEVELS", "٣s"),
+        ("MQWEB_DELAY_LEVELS", "3661d"), ("MQWEB_DELAY_MAX", "1y"), ("MQWEB_DELAY_MAX", "3661d"),
+        ("MQWEB_DELAY_MAX", "9" * 5000 + "d"), ("MQWEB_TRANSACTION_IMMUNITY_MS", "-1"),
+        ("MQWEB_TRANSACTION_IMMUNITY_MS", "86400001"), ("MQWEB_TRANSACTION_CHECK_MS", "99"),
+        ("MQWEB_TRANSACTION_CHECKS_MAX", "0"), ("MQWEB_TRANSACTION_CHECKS_MAX", "1001"),
         ("MQWEB_BROKER_NAME", "a@b@c"), ("MQWEB_BROKER_NAME", "@b"), ("MQWEB_BROKER_NAME", "a b"),
         ("DATABASE_URL", "mysql://u:hunter2@h/d"), ("REDIS_URL", "http://h"),
     ],

@@ -9,6 +9,7 @@ from django.db import IntegrityError, connection
 from django.test import Client
 
 from apps.bridge import engine as bridge
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import CatalogSnapshot, ConsumeFrom, GroupSpec, Strategy, TopicSpec
 from apps.groups import services
 from apps.groups.models import ConsumerGroup
@@ -32,6 +33,8 @@ EVERYTHING: dict[str, Any] = {
     "consume_from_time": "2025-11-13T02:13:20.000Z",
     "retry_max": 3,
     "access_lock_ms": 5_000,
+    "retry_policy": "custom",
+    "retry_delays_ms": [0, 1_000, 60_000],
 }
 
 
@@ -55,6 +58,8 @@ def test_everything_that_is_decided_reaches_the_engine(api: Api, engine: FakeEng
             consume_from_ms=NOW_MS,
             retry_max=3,
             access_lock_ms=5_000,
+            retry_policy=RetryPolicy.CUSTOM,
+            retry_delays_ms=(0, 1_000, 60_000),
         )
     }
     assert {name: api.get("/groups/g").json()[name] for name in EVERYTHING} == EVERYTHING
@@ -75,6 +80,36 @@ def test_what_a_put_leaves_out_keeps_its_value(api: Api, engine: FakeEngine) -> 
     assert answer.status_code == 200
     changed = {**EVERYTHING, "strategy": None, "retry_max": None, "enabled": True}
     assert {name: answer.json()[name] for name in EVERYTHING} == changed
+
+
+def test_another_retry_policy_drops_the_list_of_delays(api: Api, engine: FakeEngine) -> None:
+    api.put("/groups/g", EVERYTHING)
+
+    answer = api.put("/groups/g", {"retry_policy": "exponential"})
+
+    assert answer.status_code == 200
+    assert (answer.json()["retry_policy"], answer.json()["retry_delays_ms"]) == ("exponential", [])
+    spec = engine.catalog.groups["g"]
+    assert (spec.retry_policy, spec.retry_delays_ms) == (RetryPolicy.EXPONENTIAL, ())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"retry_policy": "custom"},
+        {"retry_policy": "custom", "retry_delays_ms": []},
+        {"retry_policy": "levels", "retry_delays_ms": [1]},
+        {"retry_delays_ms": [1]},
+    ],
+    ids=str,
+)
+def test_a_list_of_delays_goes_with_the_custom_policy_only(
+    api: Api, engine: FakeEngine, body: Any
+) -> None:
+    answer = api.put("/groups/g", body)
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_argument")
+    assert engine.published == []
 
 
 def test_the_same_put_again_publishes_nothing(api: Api, engine: FakeEngine) -> None:
@@ -127,6 +162,13 @@ def test_topics_and_groups_go_under_one_version(api: Api, engine: FakeEngine) ->
         ({"retry_max": -1}, "/retry_max"),
         ({"retry_max": 1_000_001}, "/retry_max"),
         ({"retry_max": "3"}, "/retry_max"),
+        ({"retry_policy": "never"}, "/retry_policy"),
+        ({"retry_policy": None}, "/retry_policy"),
+        ({"retry_delays_ms": 5}, "/retry_delays_ms"),
+        ({"retry_delays_ms": ["5"]}, "/retry_delays_ms/0"),
+        ({"retry_delays_ms": [5, -1]}, "/retry_delays_ms/1"),
+        ({"retry_delays_ms": [30 * 86_400_000 + 1]}, "/retry_delays_ms/0"),
+        ({"retry_delays_ms": [1] * 101}, "/retry_delays_ms"),
         ({"access_lock_ms": 0}, "/access_lock_ms"),
         ({"access_lock_ms": 600_001}, "/access_lock_ms"),
         ({"colour": 1}, "/colour"),
@@ -324,6 +366,9 @@ def test_one_group_changed_by_two_at_once_keeps_both_changes(engine: FakeEngine)
         ({"consume_from": "timestamp"}, "group_timestamp_has_a_moment"),
         ({"retry_max": 1_000_001}, "group_retry_max_in_range"),
         ({"access_lock_ms": 0}, "group_access_lock_ms_in_range"),
+        ({"retry_policy": "never"}, "group_retry_policy_is_known"),
+        ({"retry_policy": "custom"}, "group_retry_delays_go_with_custom"),
+        ({"retry_delays_ms": [1]}, "group_retry_delays_go_with_custom"),
     ],
 )
 def test_a_bad_group_row_is_refused_by_the_database(
@@ -351,6 +396,8 @@ def form(**values: Any) -> dict[str, Any]:
         "rooms": "[]",
         "inner": "AVG",
         "consume_from": "first",
+        "retry_policy": "levels",
+        "retry_delays_ms": "[]",
         **values,
     }
 
@@ -363,6 +410,8 @@ def test_a_group_added_in_the_admin_reaches_the_engine(admin: Client, engine: Fa
         consume_from_at_0="2025-11-13",
         consume_from_at_1="02:13:20",
         retry_max="5",
+        retry_policy="custom",
+        retry_delays_ms="[1000]",
     )
 
     answer = admin.post("/admin/groups/consumergroup/add/", values)
@@ -371,6 +420,20 @@ def test_a_group_added_in_the_admin_reaches_the_engine(admin: Client, engine: Fa
     spec = engine.catalog.groups["g"]
     assert (spec.strategy, spec.fixed) == (Strategy.CONFIG, {"a": {"orders": (0,)}})
     assert (spec.consume_from_ms, spec.retry_max) == (NOW_MS, 5)
+    assert (spec.retry_policy, spec.retry_delays_ms) == (RetryPolicy.CUSTOM, (1_000,))
+
+
+@pytest.mark.parametrize("delays", ['["x"]', '{"a": 1}', "[-1]", "[]", "nonsense"])
+def test_bad_delays_are_refused_in_the_admin(
+    admin: Client, engine: FakeEngine, delays: str
+) -> None:
+    values = form(retry_policy="custom", retry_delays_ms=delays)
+
+    answer = admin.post("/admin/groups/consumergroup/add/", values)
+
+    assert answer.status_code == 200
+    assert "errorlist" in answer.content.decode()
+    assert not ConsumerGroup.objects.exists()
 
 
 def test_a_group_that_was_seen_is_edited_in_the_admin(admin: Client, engine: FakeEngine) -> None:

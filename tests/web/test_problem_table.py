@@ -33,6 +33,8 @@ def test_codes_are_unique() -> None:
         (errors.HandleExpired, 410), (errors.InvalidHandle, 422),
         (errors.OffsetOutOfRange, 422), (errors.Unsupported, 501), (errors.Busy, 503),
         (errors.Overloaded, 503), (errors.Stopping, 503), (errors.StoreFull, 507),
+        (errors.DelayTooLong, 422), (errors.SequenceTooOld, 409),
+        (errors.UnknownTransaction, 404), (errors.TransactionDecided, 409),
         (errors.StoreLocked, 500), (errors.UnknownFormat, 500), (errors.SyncFailed, 500),
     ],
 )  # fmt: skip

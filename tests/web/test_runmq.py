@@ -1,6 +1,5 @@
 """The two-command promise, as a user sees it: start, use, stop, kill, start again."""
 
-import os
 import shutil
 import signal
 import socket
@@ -20,7 +19,7 @@ from apps.bridge import embedded
 from apps.bridge.children import Child, Program
 from apps.bridge.exits import Exit
 from apps.engine.clock import SystemClock
-from tests.web.product import ROOT, Product, free_port, lives, wait_for
+from tests.web.product import READY_S, ROOT, Product, environment, free_port, lives, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -263,8 +262,7 @@ def test_a_second_broker_on_the_store_says_who_owns_it(start: Start, data: Path)
 
     second = subprocess.run(
         [sys.executable, "manage.py", "broker", "--data", str(data), "--port", str(free_port())],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
-        env={name: value for name, value in os.environ.items() if not name.startswith("MQWEB_")},
+        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=READY_S,
     )  # fmt: skip
 
     assert second.returncode == Exit.HELD

@@ -65,7 +65,11 @@ class ClockworkDocument(serializers.Serializer[Any]):
     last_step_at = serializers.DateTimeField(allow_null=True)
     tasks = TaskDocument(many=True)
     parts = PartDocument(many=True)
-    runs = RunDocument(many=True, help_text="The newest runs, the newest first.")
+    runs = RunDocument(
+        many=True,
+        help_text="The newest runs, the newest first; of tasks that run every second, only those "
+        "that had something to do.",
+    )
     sampled_at = serializers.DateTimeField()
 
 

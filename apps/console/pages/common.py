@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from apps.console.board import board
+from apps.console.board import Posted, board
+from apps.engine.errors import EngineError
 
 RETRY_AFTER_S = 2
 
@@ -35,16 +37,73 @@ def console_page(describe: Callable[..., Page]) -> Callable[..., HttpResponse]:
     @never_cache
     @wraps(describe)
     def view(request: HttpRequest, **parts: str) -> HttpResponse:
-        posted = board.latest()
-        if posted is None:
-            return no_engine(request)
-
-        page = describe(posted, **parts)
-
-        values = {**page.values, "posted": posted, "snapshot": posted.snapshot}
-        return render(request, page.template, values, status=page.status)
+        return _rendered(request, lambda posted: describe(posted, **parts))
 
     return view
+
+
+def asking_page(describe: Callable[..., Page]) -> Callable[..., HttpResponse]:
+    """Make a Django view of a function that looks up more than a picture holds.
+
+    It is given the request as well, for what is searched; it may ask engine and database, once for
+    each time somebody looks.
+    """
+
+    @require_safe
+    @never_cache
+    @wraps(describe)
+    def view(request: HttpRequest, **parts: Any) -> HttpResponse:  # An address has numbers, too.
+        return _rendered(request, lambda posted: describe(posted, request, **parts))
+
+    return view
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What came of a button: a sentence for whoever pressed it, and where to go on."""
+
+    text: str
+    back: str
+    is_good: bool = True
+
+
+def console_action(act: Callable[..., Told]) -> Callable[..., HttpResponse]:
+    """Make a Django view of a function that does what a button says.
+
+    The answer leads back to a page, which shows the sentence once; so reloading it does nothing
+    twice. What the engine refuses is such a sentence as well.
+    """
+
+    @require_POST
+    @never_cache
+    @wraps(act)
+    def view(request: HttpRequest, **parts: Any) -> HttpResponse:  # An address has numbers, too.
+        told = act(request, **parts)
+        level = messages.SUCCESS if told.is_good else messages.ERROR
+        messages.add_message(request, level, told.text)
+        return HttpResponseRedirect(told.back, status=303)
+
+    return view
+
+
+def refusal_text(error: EngineError) -> str:
+    """Return what to tell whoever pressed a button that the engine did not carry out."""
+    text = str(error)
+    said = f"{text[:1].upper()}{text[1:]}".rstrip(".")
+    if error.retriable:
+        return f"{said}. It may have been done or not; to ask for the same again is safe."
+    return f"{said}."
+
+
+def _rendered(request: HttpRequest, describe: Callable[[Posted], Page]) -> HttpResponse:
+    posted = board.latest()
+    if posted is None:
+        return no_engine(request)
+
+    page = describe(posted)
+
+    values = {**page.values, "posted": posted, "snapshot": posted.snapshot}
+    return render(request, page.template, values, status=page.status)
 
 
 def no_engine(request: HttpRequest) -> HttpResponse:

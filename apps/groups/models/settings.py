@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.engine import limits
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import ConsumeFrom, Strategy
 from apps.groups.decisions import ACCESS_LOCK_MS_MAX, INNER_STRATEGIES, RETRY_MAX_MAX
 from apps.topics.models import NAME_REGEX
@@ -26,6 +27,14 @@ class Begin(models.TextChoices):
     FIRST = ConsumeFrom.FIRST.value, "the first message"
     LAST = ConsumeFrom.LAST.value, "the end"
     TIMESTAMP = ConsumeFrom.TIMESTAMP.value, "a moment"
+
+
+class Retry(models.TextChoices):
+    """How long a failed message waits before it comes again."""
+
+    LEVELS = RetryPolicy.LEVELS.value, "by delay levels, from level 3 on"
+    EXPONENTIAL = RetryPolicy.EXPONENTIAL.value, "5 s, doubled each time, 2 h at most"
+    CUSTOM = RetryPolicy.CUSTOM.value, "by the list of delays"
 
 
 class ConsumerGroup(models.Model):
@@ -58,6 +67,11 @@ class ConsumerGroup(models.Model):
     retry_max = models.PositiveIntegerField(
         null=True, blank=True, help_text="Empty is 16; without limit where ordered."
     )
+    retry_policy = models.CharField(max_length=16, choices=Retry, default=Retry.LEVELS)
+    retry_delays_ms = models.JSONField(
+        default=list, blank=True,
+        help_text="For the list of delays: milliseconds, one a failure; the last one repeats.",
+    )  # fmt: skip
     access_lock_ms = models.PositiveIntegerField(
         null=True, blank=True,
         help_text="How long a new owner of a queue waits for the old one; empty is not at all.",
@@ -88,6 +102,13 @@ class ConsumerGroup(models.Model):
             models.CheckConstraint(
                 condition=Q(retry_max=None) | Q(retry_max__lte=RETRY_MAX_MAX),
                 name="group_retry_max_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(retry_policy__in=Retry.values), name="group_retry_policy_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(retry_policy=Retry.CUSTOM) ^ Q(retry_delays_ms=[]),
+                name="group_retry_delays_go_with_custom",
             ),
             models.CheckConstraint(
                 condition=Q(access_lock_ms=None)

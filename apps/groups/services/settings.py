@@ -7,6 +7,7 @@ from typing import TypedDict
 from django.db import transaction
 from django.utils import timezone
 
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups import decisions
 from apps.groups.catalog import columns_of, spec_of
@@ -27,6 +28,8 @@ class GroupValues(TypedDict, total=False):
     consume_from_ms: int | None
     retry_max: int | None
     access_lock_ms: int | None
+    retry_policy: RetryPolicy
+    retry_delays_ms: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,9 @@ class ChangedGroup:
 def put_group(*, name: str, values: GroupValues) -> ChangedGroup:
     """Decide about a group, or change what is given of what was decided.
 
-    A group need not have a member yet. What it begins with holds for queues in which it has no
-    progress; the rest holds from its next request on. Raises InvalidName and InvalidArgument.
+    A retry policy without a list of delays is given none, whatever was decided before. A group need
+    not have a member yet. What it begins with holds for queues in which it has no progress; the
+    rest holds from its next request on. Raises InvalidName and InvalidArgument.
     """
     decisions.check_name(name)
     with transaction.atomic():
@@ -49,7 +53,7 @@ def put_group(*, name: str, values: GroupValues) -> ChangedGroup:
         snapshot.lock()
         row = ConsumerGroup.objects.filter(name=name).first() or ConsumerGroup(name=name)
         before = spec_of(row)
-        spec = replace(before, **values)
+        spec = replace(before, **_with_delays(values))
         decisions.check(spec)
         is_new = row.decided_at is None
         if is_new or spec != before:
@@ -60,3 +64,10 @@ def put_group(*, name: str, values: GroupValues) -> ChangedGroup:
             snapshot.raise_version()
             snapshot.publish_after_commit()
     return ChangedGroup(spec=spec, is_new=is_new)
+
+
+def _with_delays(values: GroupValues) -> GroupValues:
+    policy = values.get("retry_policy", RetryPolicy.CUSTOM)
+    if policy is RetryPolicy.CUSTOM or "retry_delays_ms" in values:
+        return values
+    return {**values, "retry_delays_ms": ()}

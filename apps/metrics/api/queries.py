@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 
 from django.http import QueryDict
-from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 
-from apps.core.moments import moment, ms_of
-from apps.engine import limits
+from apps.core.queries import asked_name, asked_time_ms
 from apps.metrics.resolutions import HOUR, POINTS_MAX, RESOLUTIONS, Resolution, best_resolution
 from apps.metrics.series import Series
 
@@ -31,8 +29,10 @@ def series_query(series: Series, query: QueryDict, *, now_ms: int) -> SeriesQuer
     Raises ValidationError for a value that cannot be read, for a topic or group the series is not
     kept of, and for more points than an answer holds.
     """
-    to_ms = _time_ms(query, "to", default_ms=now_ms)
-    from_ms = _time_ms(query, "from", default_ms=to_ms - HOUR.ms)
+    to_ms = asked_time_ms(query, "to")
+    to_ms = now_ms if to_ms is None else to_ms
+    from_ms = asked_time_ms(query, "from")
+    from_ms = to_ms - HOUR.ms if from_ms is None else from_ms
     if from_ms >= to_ms:
         raise ValidationError({"from": ["must be before `to`"]})
     resolution = _resolution(query) or best_resolution(from_ms=from_ms, to_ms=to_ms, now_ms=now_ms)
@@ -50,14 +50,9 @@ def series_query(series: Series, query: QueryDict, *, now_ms: int) -> SeriesQuer
 
 
 def _name(query: QueryDict, kind: str, *, is_kept: bool, series: Series) -> str | None:
-    name = query.get(kind)
-    if name is None:
-        return None
-    if not is_kept:
+    if kind in query and not is_kept:
         raise ValidationError({kind: [f"{series.name} is not kept by {kind}"]})
-    if not limits.NAME_PATTERN.fullmatch(name):
-        raise ValidationError({kind: [f"is not a {kind}'s name"]})
-    return name
+    return asked_name(query, kind)
 
 
 def _resolution(query: QueryDict) -> Resolution | None:
@@ -67,21 +62,3 @@ def _resolution(query: QueryDict) -> Resolution | None:
     if text not in _BY_SECONDS:
         raise ValidationError({"resolution": [f"must be one of {', '.join(_BY_SECONDS)}"]})
     return _BY_SECONDS[text]
-
-
-def _time_ms(query: QueryDict, name: str, *, default_ms: int) -> int:
-    text = query.get(name)
-    if text is None:
-        return default_ms
-    try:
-        # Longer digit strings are refused before int() would have to read them.
-        if text.isascii() and text.isdigit() and len(text) <= 15:
-            return ms_of(moment(int(text)))
-        found = parse_datetime(text)
-    except (ValueError, OverflowError):
-        found = None
-    if found is None or found.tzinfo is None:
-        raise ValidationError(
-            {name: ["must be RFC 3339 with an offset, or milliseconds since 1970"]}
-        )
-    return ms_of(found)

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import pytest
 from django.test import Client
 
+from apps.bridge import engine as bridge
 from apps.console.audience import audience
 from apps.console.board import board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.feed import Feed
 from apps.console.sparklines import LastHour
 from tests.web.console.fakes import FakeEngine, HandClock
+from tests.web.fake_engine import FakeEngine as CareEngine
 
 
 @pytest.fixture
@@ -50,3 +52,12 @@ def empty_board_and_audience() -> Iterator[None]:
 @pytest.fixture
 def browser() -> Client:
     return Client()
+
+
+@pytest.fixture
+def care() -> Iterator[CareEngine]:
+    """Install an engine for pages that look up more than the picture holds."""
+    fake = CareEngine()
+    bridge.install(fake, None)  # type: ignore[arg-type]
+    yield fake
+    bridge.remove()

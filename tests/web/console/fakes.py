@@ -11,6 +11,7 @@ from channels.routing import URLRouter
 
 from apps.console.routing import websocket_urlpatterns
 from apps.engine.api import EngineAPI
+from apps.engine.delaytypes import DelayLevelState, DelayStatus, LevelsDelivered
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import (
     GroupHistory,
@@ -20,6 +21,7 @@ from apps.engine.grouptypes import (
     QueueLockState,
     Rebalance,
 )
+from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -64,6 +66,9 @@ class FakeEngine:
         self.transitions: list[LockTransition] = []
         self.shared_out: list[Rebalance] = []
         self.delivered = 0
+        self.levels: list[DelayLevelState] = []
+        self.delays = DelayStatus()
+        self.transactions = TransactionStatus()
 
     @property
     def api(self) -> EngineAPI:
@@ -153,6 +158,18 @@ class FakeEngine:
             rebalances=tuple(line for line in self.shared_out if line.number in chosen),
             last=max(chosen, default=after),
         )
+
+    def delay_levels(self) -> LevelsDelivered:
+        self.calls["delay_levels"] += 1
+        return LevelsDelivered(delivered=0, more=False, levels=tuple(self.levels))
+
+    def delay_status(self) -> DelayStatus:
+        self.calls["delay_status"] += 1
+        return self.delays
+
+    def transaction_status(self) -> TransactionStatus:
+        self.calls["transaction_status"] += 1
+        return self.transactions
 
     def status(self) -> EngineStatus:
         self.calls["status"] += 1

@@ -81,7 +81,7 @@ async def test_many_viewers_cost_the_engine_and_the_encoder_no_more_than_one(
     assert before.total() == 0
     verbs = (
         "catalog", "status", "queue_ranges", "group_progress", "clients", "members", "backlog",
-        "queue_locks", "history",
+        "queue_locks", "history", "delay_levels", "delay_status", "transaction_status",
     )  # fmt: skip
     assert engine.calls == dict.fromkeys(verbs, 2)
     assert encoded == [1, 2]

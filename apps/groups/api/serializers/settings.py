@@ -16,11 +16,14 @@ from apps.core.serializers import (
     StrictSerializer,
     StrictTextField,
 )
+from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups.catalog import fixed_of, is_fixed, json_of
 from apps.groups.decisions import (
     ACCESS_LOCK_MS_MAX,
     INNER_STRATEGIES,
+    RETRY_DELAY_MS_MAX,
+    RETRY_DELAYS_MAX,
     RETRY_MAX_MAX,
     ROOM_CHARACTERS_MAX,
     ROOMS_MAX,
@@ -30,6 +33,7 @@ from apps.groups.services import GroupValues
 # The last millisecond of the year 9999, the last that can be written down.
 TIME_MS_MAX = 253_402_300_799_999
 _STRATEGIES = [strategy.value for strategy in Strategy]
+_POLICIES = [policy.value for policy in RetryPolicy]
 _INNER = [strategy.value for strategy in INNER_STRATEGIES]
 
 
@@ -116,6 +120,18 @@ class GroupChange(StrictSerializer):
         max_value=RETRY_MAX_MAX,
         help_text="Null is 16, and without limit where ordered.",
     )
+    retry_policy = StrictChoiceField(
+        _POLICIES,
+        required=False,
+        help_text="How long a failed message waits; `levels` by default, from delay level 3 on. "
+        "Any but `custom` without a list has none.",
+    )
+    retry_delays_ms = serializers.ListField(
+        child=StrictIntegerField(min_value=0, max_value=RETRY_DELAY_MS_MAX),
+        required=False,
+        max_length=RETRY_DELAYS_MAX,
+        help_text="For `custom`: one delay a failure; the last one repeats.",
+    )
     access_lock_ms = StrictIntegerField(
         required=False,
         allow_null=True,
@@ -135,6 +151,10 @@ class GroupChange(StrictSerializer):
             given["fixed"] = fixed_of(given["fixed"])
         if "rooms" in given:
             given["rooms"] = tuple(given["rooms"])
+        if "retry_policy" in given:
+            given["retry_policy"] = RetryPolicy(given["retry_policy"])
+        if "retry_delays_ms" in given:
+            given["retry_delays_ms"] = tuple(given["retry_delays_ms"])
         if "consume_from" in given:
             given["consume_from"] = ConsumeFrom(given["consume_from"])
         if "consume_from_time" in given:
@@ -154,6 +174,8 @@ class SettingsDocument(serializers.Serializer[Any]):
     consume_from = serializers.ChoiceField([begin.value for begin in ConsumeFrom])
     consume_from_time = serializers.DateTimeField(allow_null=True)
     retry_max = serializers.IntegerField(allow_null=True)
+    retry_policy = serializers.ChoiceField(_POLICIES)
+    retry_delays_ms = serializers.ListField(child=serializers.IntegerField())
     access_lock_ms = serializers.IntegerField(allow_null=True)
 
 
@@ -170,6 +192,8 @@ def rendered_settings(spec: GroupSpec) -> dict[str, object]:
         "consume_from": spec.consume_from,
         "consume_from_time": None if begin_ms is None else rfc3339(moment(begin_ms)),
         "retry_max": spec.retry_max,
+        "retry_policy": spec.retry_policy,
+        "retry_delays_ms": list(spec.retry_delays_ms),
         "access_lock_ms": spec.access_lock_ms,
     }
 

@@ -1,0 +1,260 @@
+"""The pages of dead letters: groups, letters, one letter, and the way to send some again.
+
+Knows services and selectors of the dead letters; does no arithmetic on a picture. The way has three
+steps, each with an address: search, look at what would go where, send.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, QueryDict
+from rest_framework.exceptions import ValidationError
+
+from apps.console import deadletters as shown
+from apps.console.board import Posted
+from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
+from apps.console.pages.searching import given, refusal_of
+from apps.core.actors import actor_of
+from apps.core.exceptions import ProblemError
+from apps.core.queries import asked_number
+from apps.deadletters import selectors, services
+from apps.deadletters.asked import asked_filter, number_of
+from apps.deadletters.filters import IDS_MAX, letters_by_id
+from apps.deadletters.forms import DiscardForm, ResendForm
+from apps.deadletters.models import DeadLetter, State
+from apps.deadletters.services.requests import plan_of
+from apps.engine.errors import EngineError
+
+LETTERS_SHOWN = 50
+JOBS_SHOWN = 10
+FIELDS = ("state", "origin_topic", "message_id", "key", "reason", "from", "to")
+_NUMBER_MAX = 2**62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Letters that a query names, by number or by filter; the pairs name them again."""
+
+    letters: QuerySet[DeadLetter]
+    pairs: list[tuple[str, str]]
+    criteria: Mapping[str, object]
+
+
+@asking_page
+def dead_letters(posted: Posted, _request: HttpRequest) -> Page:
+    """Show which groups have dead letters, and the last jobs."""
+    now_ms = posted.snapshot["sampled_at_ms"]
+    groups = selectors.groups_with_letters()
+    return Page(
+        template="console/dead_letters.html",
+        values={
+            "groups": [shown.group_row(found, now_ms=now_ms) for found in groups],
+            "jobs": [
+                shown.job_row(job, now_ms=now_ms) for job in selectors.jobs(lines_max=JOBS_SHOWN)
+            ],
+        },
+    )
+
+
+@asking_page
+def group_letters(posted: Posted, request: HttpRequest, *, name: str) -> Page:
+    """Show the dead letters of a group that a search finds, the newest first."""
+    now_ms = posted.snapshot["sampled_at_ms"]
+    found: list[DeadLetter] | None = None
+    total, trouble = None, ""
+    query = given(request.GET)
+    try:
+        before = asked_number(query, "before", lowest=0, highest=_NUMBER_MAX)
+        letters = asked_filter(query).letters(name)
+        total = letters.count()
+        behind = letters if before is None else letters.filter(pk__lt=before)
+        found = list(behind[: LETTERS_SHOWN + 1])
+    except ValidationError as refusal:
+        trouble = refusal_of(refusal)
+    entered = _entered(query)
+    rows = (found or [])[:LETTERS_SHOWN]
+    has_more = found is not None and len(found) > LETTERS_SHOWN
+    return Page(
+        template="console/group_letters.html",
+        values={
+            "name": name,
+            "entered": dict(entered),
+            "states": State.values,
+            "search": urlencode(entered),
+            "found": None
+            if found is None
+            else [shown.letter_row(row, now_ms=now_ms) for row in rows],
+            "total": total,
+            "trouble": trouble,
+            "next_query": urlencode([*entered, ("before", rows[-1].pk)]) if has_more else "",
+            "origins": selectors.origins(name),
+            "reasons": selectors.reasons(name),
+            "jobs": [
+                shown.job_row(job, now_ms=now_ms)
+                for job in selectors.jobs(group=name, lines_max=JOBS_SHOWN)
+            ],
+        },
+    )
+
+
+@asking_page
+def letter(posted: Posted, _request: HttpRequest, *, name: str, number: int) -> Page:
+    """Show one letter: where it comes from, each attempt, what the log has of it."""
+    try:
+        found = selectors.letter(name, number)
+    except ProblemError:
+        values = {"name": name, "number": number}
+        return Page(template="console/no_letter.html", values=values, status=404)
+    body, trouble = None, ""
+    try:
+        body = selectors.body_of(found)
+    except EngineError as error:
+        trouble = f"The body cannot be read: {error}."
+    return Page(
+        template="console/letter.html",
+        values={
+            "name": name,
+            "row": shown.letter_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
+            "attempts": shown.attempt_rows(found),
+            "body": None if body is None else shown.body_row(body),
+            "trouble": trouble or ("" if body else "The log does not hold it any more."),
+        },
+    )
+
+
+@asking_page
+def plan(posted: Posted, request: HttpRequest, *, name: str) -> Page:
+    """Show how many letters would go where, with the forms that send or discard them."""
+    del posted
+    lines, pairs, trouble = [], [], ""
+    try:
+        chosen = _chosen(name, request.GET)
+        pairs = chosen.pairs
+        waiting = chosen.letters.filter(state=State.WAITING)
+        lines = plan_of(waiting, group=name, target="")
+    except ValidationError as refusal:
+        trouble = refusal_of(refusal)
+    return Page(
+        template="console/resend.html",
+        values={
+            "name": name,
+            "lines": lines,
+            "total": sum(line["count"] for line in lines),
+            "pairs": pairs,
+            "search": urlencode(pairs),
+            "trouble": trouble,
+            "form": ResendForm(),
+        },
+    )
+
+
+@console_action
+def resend(request: HttpRequest, *, name: str) -> Told:
+    """Make a job of the chosen letters, or only count them."""
+    home = f"/dead-letters/{quote(name, safe='')}"
+    try:
+        chosen = _chosen(name, request.POST)
+    except ValidationError as refusal:
+        return Told(text=refusal_of(refusal), back=f"{home}/", is_good=False)
+    back = f"{home}/resend?{urlencode(chosen.pairs)}"
+    form = ResendForm(request.POST)
+    if not form.is_valid():
+        return Told(text=_first_error(form), back=back, is_good=False)
+    try:
+        job = services.request_resend(
+            group=name,
+            letters=chosen.letters,
+            criteria=chosen.criteria,
+            wish=form.wish(name),
+            by=actor_of(request),
+        )
+    except EngineError as error:
+        return Told(text=refusal_text(error), back=back, is_good=False)
+    except ProblemError as refusal:
+        return Told(text=f"Nothing was done: {refusal}.", back=back, is_good=False)
+    told = (
+        f"{job.total} would be sent; nothing was changed."
+        if job.dry_run
+        else f"{job.total} taken by job {job.pk}; it begins within seconds."
+    )
+    return Told(text=told, back=f"/jobs/{job.pk}")
+
+
+@console_action
+def discard(request: HttpRequest, *, name: str) -> Told:
+    """Mark the chosen letters that wait as discarded, with a reason."""
+    back = f"/dead-letters/{quote(name, safe='')}/"
+    form = DiscardForm(request.POST, prefix="discard")
+    try:
+        chosen = _chosen(name, request.POST)
+    except ValidationError as refusal:
+        return Told(text=refusal_of(refusal), back=back, is_good=False)
+    if not form.is_valid():
+        back = f"{back}resend?{urlencode(chosen.pairs)}"
+        return Told(text=_first_error(form), back=back, is_good=False)
+    count = services.discard(
+        letters=chosen.letters, reason=form.cleaned_data["reason"], by=actor_of(request)
+    )
+    return Told(text=f"{count} discarded. The log keeps them.", back=back)
+
+
+@asking_page
+def job(posted: Posted, _request: HttpRequest, *, number: int) -> Page:
+    """Show how far a job is, and the letters it could not send."""
+    try:
+        found = selectors.job(number)
+    except ProblemError:
+        return Page(template="console/no_job.html", values={"number": number}, status=404)
+    return Page(
+        template="console/job.html",
+        values={
+            "job": shown.job_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
+            "criteria": shown.criteria_text(found),
+            "troubles": [shown.trouble_row(trouble) for trouble in selectors.troubles(found)],
+        },
+    )
+
+
+@console_action
+def cancel(request: HttpRequest, *, number: int) -> Told:
+    """Call a job off."""
+    back = f"/jobs/{number}"
+    try:
+        services.cancel(job_id=min(number, _NUMBER_MAX), by=actor_of(request))
+    except ProblemError as refusal:
+        return Told(text=f"Nothing was done: {refusal}.", back=back, is_good=False)
+    return Told(text="Called off: what was not sent waits again.", back=back)
+
+
+def _chosen(group: str, query: QueryDict) -> Chosen:
+    """Return the letters that are ticked, or else all that the search finds.
+
+    Raises ValidationError for a search that makes no sense.
+    """
+    ids = query.getlist("id")[:IDS_MAX]
+    if ids:
+        return Chosen(
+            letters=letters_by_id(group, [number_of(text) for text in ids]),
+            pairs=[("id", text) for text in ids],
+            criteria={"ids": ids},
+        )
+    entered = given(query)
+    wanted = asked_filter(entered)
+    criteria = dict(wanted.criteria())
+    return Chosen(
+        letters=wanted.letters(group),
+        pairs=_entered(entered),
+        criteria={"filter": criteria} if criteria else {"all": True},
+    )
+
+
+def _entered(query: QueryDict) -> list[tuple[str, str]]:
+    return [(name, str(query[name])) for name in FIELDS if name in query]
+
+
+def _first_error(form: ResendForm | DiscardForm) -> str:
+    name, errors = next(iter(form.errors.items()))
+    label = "" if name == "__all__" else f"{name.replace('_', ' ')}: "
+    return f"Nothing was done: {label}{errors[0]}"

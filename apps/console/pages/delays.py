@@ -1,0 +1,142 @@
+"""The page of delayed messages: a picture, a list that is searched, and buttons for one message.
+
+Knows services and selectors of the delays; does no arithmetic on a picture.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, QueryDict
+from django.utils.dateparse import parse_datetime
+from rest_framework.exceptions import ValidationError
+
+from apps.console.board import Posted
+from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
+from apps.console.pages.searching import given, refusal_of
+from apps.core.actors import actor_of
+from apps.core.moments import moment
+from apps.core.pagination import rfc3339
+from apps.core.queries import asked_name, asked_number, asked_time_ms
+from apps.delays import selectors, services
+from apps.engine import limits
+from apps.engine.delaytypes import DelayedMessage, DelayedPage, Recall
+from apps.engine.errors import EngineError
+
+MESSAGES_SHOWN = 50
+HANDLE_CHARACTERS_MAX = 1024
+_Act = Callable[..., Recall]
+_FIELDS = ("level", "topic", "from", "to", "cursor")
+
+_CANCEL = {
+    Recall.CANCELLED: "Cancelled: the message will not be delivered.",
+    Recall.DELIVERED: "Too late: the message was delivered before.",
+}
+_DELIVER_NOW = {
+    Recall.DELIVERED: "Delivered: the message is in its queue.",
+    Recall.CANCELLED: "Not delivered: the message was cancelled before.",
+}
+_UNKNOWN = (
+    "Unknown: the handle is none of this store's, or so old that nobody knows what became of it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    page: DelayedPage | None = None
+    trouble: str = ""
+
+
+@asking_page
+def delays(posted: Posted, request: HttpRequest) -> Page:
+    """Show levels, due times, and the messages that were searched for."""
+    asked = {name: request.GET.get(name, "") for name in _FIELDS}
+    found = _searched(request.GET)
+    page = found.page
+    return Page(
+        template="console/delays.html",
+        values={
+            "delays": posted.snapshot["delays"],
+            "asked": asked,
+            "query": _query(asked),
+            "messages_found": None if page is None else [_row(one) for one in page.messages],
+            "trouble": found.trouble,
+            "next_query": None
+            if page is None or page.cursor is None
+            else _query({**asked, "cursor": page.cursor}),
+        },
+    )
+
+
+@console_action
+def cancel(request: HttpRequest) -> Told:
+    """Cancel the message of a recall handle."""
+    return _done(request, services.cancel, _CANCEL, wanted=Recall.CANCELLED)
+
+
+@console_action
+def deliver_now(request: HttpRequest) -> Told:
+    """Deliver the message of a recall handle before its time."""
+    return _done(request, services.deliver_now, _DELIVER_NOW, wanted=Recall.DELIVERED)
+
+
+def _done(request: HttpRequest, act: _Act, texts: Mapping[Recall, str], *, wanted: Recall) -> Told:
+    asked = {name: request.GET.get(name, "") for name in _FIELDS}
+    back = f"/delays{_query(asked)}"
+    handle = request.POST.get("handle", "").strip()
+    if not 1 <= len(handle) <= HANDLE_CHARACTERS_MAX:
+        return Told(text="Give the recall handle of a message.", back=back, is_good=False)
+    try:
+        outcome = act(handle=handle, by=actor_of(request))
+    except EngineError as error:
+        return Told(text=refusal_text(error), back=back, is_good=False)
+    return Told(text=texts.get(outcome, _UNKNOWN), back=back, is_good=outcome is wanted)
+
+
+def _searched(query: QueryDict) -> _Found:
+    entered = given(query)
+    try:
+        page = selectors.page(
+            level=asked_number(entered, "level", lowest=1, highest=limits.DELAY_LEVELS_MAX),
+            topic=asked_name(entered, "topic"),
+            from_ms=_time_ms(entered, "from"),
+            to_ms=_time_ms(entered, "to"),
+            cursor=entered.get("cursor"),
+            messages_max=MESSAGES_SHOWN,
+        )
+    except ValidationError as refusal:
+        return _Found(trouble=refusal_of(refusal))
+    except EngineError as error:
+        return _Found(trouble=f"The list cannot be read: {error}.")
+    return _Found(page=page)
+
+
+def _time_ms(entered: QueryDict, name: str) -> int | None:
+    """Return a time that was entered; a browser's field gives no offset, and means UTC here."""
+    text = str(entered.get(name) or "")
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is not None and found.tzinfo is None:
+        entered[name] = f"{text}Z"
+    return asked_time_ms(entered, name)
+
+
+def _row(message: DelayedMessage) -> dict[str, object]:
+    return {
+        "topic": message.topic,
+        "queue": message.queue,
+        "message_id": message.message_id,
+        "tag": message.tag,
+        "keys": message.keys,
+        "size_bytes": message.size_bytes,
+        "due_at": rfc3339(moment(message.due_ms)),
+        "handle": message.handle,
+    }
+
+
+def _query(asked: Mapping[str, str]) -> str:
+    """Return what was searched for as the end of an address."""
+    entered = {name: value for name, value in asked.items() if value}
+    return f"?{urlencode(entered)}" if entered else ""

@@ -1,0 +1,1 @@
+"""Dead letters as operators see them: rows, resending as a job, discarding, export."""

@@ -1,0 +1,1 @@
+"""REST face of the dead letters and of the jobs that send them again."""

@@ -1,0 +1,1 @@
+"""Shapes of dead letters and jobs on the wire."""

@@ -1,0 +1,81 @@
+"""REST views of jobs."""
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from apps.core.actors import actor_of
+from apps.core.pagination import listing, page_of, page_request
+from apps.core.queries import asked_name
+from apps.core.schema import PROBLEM_RESPONSES
+from apps.deadletters import selectors, services
+from apps.deadletters.api.serializers.jobs import (
+    JobDocument,
+    JobList,
+    WholeJobDocument,
+    rendered_job,
+    rendered_troubles,
+)
+from apps.deadletters.asked import number_of
+from apps.groups.api.pages import row_before
+
+
+class JobListView(APIView):
+    """All jobs."""
+
+    @extend_schema(
+        operation_id="list_jobs",
+        parameters=[
+            OpenApiParameter("group", str, description="only this group's"),
+            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
+            OpenApiParameter("limit", int, description="jobs on a page, 1 to 1000"),
+        ],
+        responses={200: JobList, **PROBLEM_RESPONSES},
+        tags=["jobs"],
+    )
+    def get(self, request: Request) -> Response:
+        """List jobs, the newest first."""
+        wanted = page_request(request.query_params)
+
+        found = selectors.jobs(
+            group=asked_name(request.query_params, "group"),
+            before=row_before(wanted),
+            lines_max=wanted.items_max + 1,
+        )
+
+        rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
+        return Response(listing([rendered_job(row) for row in rows], next_cursor))
+
+
+class JobView(APIView):
+    """One job."""
+
+    @extend_schema(
+        operation_id="get_job",
+        responses={200: WholeJobDocument, **PROBLEM_RESPONSES},
+        tags=["jobs"],
+    )
+    def get(self, _request: Request, job: str) -> Response:
+        """Return how far a job is, and the letters it could not send."""
+        found = selectors.job(number_of(job))
+
+        return Response(
+            {**rendered_job(found), "errors": rendered_troubles(selectors.troubles(found))}
+        )
+
+
+class JobCancelView(APIView):
+    """The end of a job before its time."""
+
+    @extend_schema(
+        operation_id="cancel_job",
+        request=None,
+        responses={200: JobDocument, **PROBLEM_RESPONSES},
+        tags=["jobs"],
+    )
+    def post(self, request: Request, job: str) -> Response:
+        """Call a job off; what it has not sent waits again. 409 for one that has ended."""
+        found = services.cancel(job_id=number_of(job), by=actor_of(request))
+
+        return Response(rendered_job(found))

@@ -1,0 +1,1 @@
+"""Migrations of dead letters and resend jobs."""

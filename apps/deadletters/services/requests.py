@@ -1,0 +1,160 @@
+"""Jobs that send dead letters again, asked for and called off. Knows rows; asks no engine.
+
+A letter belongs to at most one job: it is claimed in the transaction that makes the job, and a
+letter that another request is claiming at this moment is passed over, not waited for.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from apps.core.exceptions import ProblemError
+from apps.deadletters.models import DeadLetter, JobState, ResendJob, State
+from apps.deadletters.models.jobs import RATE_MAX
+from apps.deadletters.records import retry_topic_of
+from apps.engine.errors import InvalidArgument, NotPermitted, UnknownTopic
+from apps.engine.types import PERM_READ, PERM_WRITE
+from apps.topics.models import Topic
+
+# Destinations a job tells apart; what is beyond them is told together.
+PLAN_LINES_MAX = 100
+_WRITABLE = (PERM_WRITE, PERM_WRITE | PERM_READ)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How letters are to be sent: to `target`, None for each one's own topic.
+
+    The group's own retry topic as the target gives them to this group only. `rate_per_s` None is
+    as fast as it goes. A `dry_run` counts, and changes nothing.
+    """
+
+    target: str | None = None
+    rate_per_s: int | None = None
+    dry_run: bool = False
+
+
+def request_resend(
+    *,
+    group: str,
+    letters: QuerySet[DeadLetter],
+    criteria: Mapping[str, Any],  # Values of JSON.
+    wish: Wish,
+    by: str,
+) -> ResendJob:
+    """Make a job of those among `letters` of the group that wait, and claim them for it.
+
+    A dry run is done when this returns; any other job is carried out by the clockwork. Raises
+    UnknownTopic, NotPermitted or InvalidArgument for a wish nobody can carry out, and a `conflict`
+    when none of the letters waits: they are discarded, sent, or another job's.
+    """
+    _check(group, wish)
+    waiting = letters.filter(group=group, state=State.WAITING)
+    job = ResendJob(
+        group=group,
+        target=wish.target or "",
+        criteria=dict(criteria),
+        rate_per_s=wish.rate_per_s,
+        dry_run=wish.dry_run,
+        created_by=by,
+        created_at=timezone.now(),
+    )
+    if wish.dry_run:
+        return _counted(job, waiting)
+    with transaction.atomic():
+        job.save()
+        free = waiting.order_by().select_for_update(skip_locked=True)
+        job.total = DeadLetter.objects.filter(pk__in=free.values("pk")).update(
+            state=State.RESENDING, job=job, trouble=""
+        )
+        if not job.total:
+            raise ProblemError("conflict", "none of these dead letters waits to be sent again")
+        job.plan = plan_of(job.letters.all(), group=group, target=job.target)
+        job.save()
+    return job
+
+
+def cancel(*, job_id: int, by: str) -> ResendJob:
+    """Call a job off: what it has not sent waits again, at once or within a step of it.
+
+    Asked again it changes nothing. Raises `not_found`, and `conflict` for a job that has ended.
+    """
+    with transaction.atomic():
+        job = ResendJob.objects.select_for_update().filter(pk=job_id).first()
+        if job is None:
+            raise ProblemError("not_found", f"there is no job {job_id}")
+        if job.cancel_requested:
+            return job
+        if not job.is_active:
+            raise ProblemError("conflict", f"job {job_id} has ended: it is {job.state}")
+        job.cancel_requested = True
+        job.cancelled_by = by
+        job.save()
+        # A job that runs may be asking the engine just now: its next step knows what came of it.
+        if job.state == JobState.QUEUED:
+            end(job, JobState.CANCELLED)
+    return job
+
+
+def end(job: ResendJob, state: JobState) -> None:
+    """End a job whose row is locked; the letters it still has wait again."""
+    job.returned_count += job.letters.filter(state=State.RESENDING).update(
+        state=State.WAITING, job=None
+    )
+    job.state = state
+    job.ended_at = timezone.now()
+    job.save()
+
+
+def plan_of(letters: QuerySet[DeadLetter], *, group: str, target: str) -> list[dict[str, Any]]:
+    """Return how many letters go where, and what is in the way: rows of JSON, most first."""
+    if target:
+        counts = {target: letters.count()}
+    else:
+        found = letters.order_by().values_list("origin_topic").annotate(count=Count("pk"))
+        counts = dict(found.order_by("-count", "origin_topic"))
+    writable = set(
+        Topic.objects.filter(name__in=counts, perm__in=_WRITABLE).values_list("name", flat=True)
+    )
+    writable.add(retry_topic_of(group))
+    lines = [
+        {
+            "topic": topic,
+            "count": count,
+            "trouble": "" if topic in writable else "takes no messages, or is not there",
+        }
+        for topic, count in counts.items()
+        if count
+    ]
+    rest = lines[PLAN_LINES_MAX:]
+    if rest:
+        others = sum(int(str(line["count"])) for line in rest)
+        lines[PLAN_LINES_MAX:] = [
+            {"topic": "", "count": others, "trouble": f"to {len(rest)} more topics"}
+        ]
+    return lines
+
+
+def _counted(job: ResendJob, waiting: QuerySet[DeadLetter]) -> ResendJob:
+    job.plan = plan_of(waiting, group=job.group, target=job.target)
+    job.total = sum(line["count"] for line in job.plan)
+    job.state = JobState.DONE
+    job.ended_at = job.created_at
+    job.save()
+    return job
+
+
+def _check(group: str, wish: Wish) -> None:
+    if wish.rate_per_s is not None and not 1 <= wish.rate_per_s <= RATE_MAX:
+        raise InvalidArgument(f"rate_per_s must be from 1 to {RATE_MAX}")
+    if wish.target is None or wish.target == retry_topic_of(group):
+        return
+    topic = Topic.objects.filter(name=wish.target).first()
+    if topic is None:
+        raise UnknownTopic(f"there is no topic {wish.target!r}")
+    if not topic.perm & PERM_WRITE:
+        raise NotPermitted(f"topic {wish.target!r} takes no messages")

@@ -1,0 +1,1 @@
+"""REST face of the delays."""

@@ -1,0 +1,1 @@
+"""Transactions nobody has decided yet, as operators see and decide them."""

@@ -1,0 +1,115 @@
+"""What is done about undecided transactions: by the clockwork, and by people, who are written down.
+
+The engine decides; a row is written before it is asked, and its answer after, so that no decision
+of a person goes without a line.
+"""
+
+import logging
+import re
+
+from apps.bridge import engine as bridge
+from apps.clockwork.steps import Step
+from apps.engine.errors import EngineError, UnknownTransaction
+from apps.engine.transactiontypes import Ended, Outcome, PendingTransaction
+from apps.transactions.models import Answer, Asked, TransactionDecision
+
+TRANSACTIONS_PER_CALL = 100
+CALLS_PER_STEP = 10
+
+# Wider than the engine's ids; what is no id at all leaves no line.
+_ID = re.compile(r"[0-9a-zA-Z._:-]{1,100}")
+_ASKED = {Outcome.COMMITTED: Asked.COMMIT, Outcome.ROLLED_BACK: Asked.ROLL_BACK}
+
+_log = logging.getLogger("mqweb.transactions")
+
+
+def give_up() -> Step:
+    """Give up what was checked often enough or is too old, at most 1,000 transactions.
+
+    `done` counts them. The engine does each once, however many workers ask. Raises Busy while it
+    cannot be asked.
+    """
+    given_up, count = 0, TRANSACTIONS_PER_CALL
+    for _ in range(CALLS_PER_STEP):
+        count = bridge.call(lambda engine: engine.give_up_transactions(TRANSACTIONS_PER_CALL))
+        given_up += count
+        if count < TRANSACTIONS_PER_CALL:
+            break
+    if given_up:
+        _log.warning("transactions_given_up", extra={"count": given_up})
+    return Step(done=given_up, more=count >= TRANSACTIONS_PER_CALL)
+
+
+def decide(*, transaction: PendingTransaction, outcome: Outcome, by: str) -> Ended:
+    """Commit or roll back in place of a producer that does not.
+
+    Raises UnknownTransaction, TransactionDecided when it was decided otherwise meanwhile, what
+    storing the message raises, and Busy, after which it may have been decided or not; asking for
+    the same again is safe.
+    """
+    line = _written(transaction, _ASKED[outcome], by)
+    try:
+        ended = bridge.call(
+            lambda engine: engine.end_transaction(transaction.transaction_id, outcome, by=by)
+        )
+    except EngineError as error:
+        _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
+        raise
+    place = "" if ended.queue_offset is None else f"{ended.topic}/{ended.queue}"
+    detail = f"{place} at offset {ended.queue_offset}" if place else ""
+    _answered(line, Answer.REPEAT if ended.is_repeat else Answer.DONE, detail)
+    return ended
+
+
+def check_now(*, transaction_id: str, by: str) -> PendingTransaction:
+    """Have the producers of a transaction asked at once, as an ordinary check.
+
+    Raises UnknownTransaction for one that is not pending, and Busy while the engine cannot be
+    asked.
+    """
+    if _ID.fullmatch(transaction_id) is None:
+        raise UnknownTransaction("this is no id of a transaction")
+    line = _written(None, Asked.CHECK, by, transaction_id=transaction_id)
+    try:
+        found = bridge.call(lambda engine: engine.check_now(transaction_id))
+        if found is None:
+            raise UnknownTransaction("the transaction is not pending; it may have been decided")
+    except EngineError as error:
+        _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
+        raise
+    _describe(line, found)
+    _answered(line, Answer.DONE, f"{found.producers} producers are there")
+    return found
+
+
+def _written(
+    transaction: PendingTransaction | None, asked: Asked, by: str, *, transaction_id: str = ""
+) -> TransactionDecision:
+    line = TransactionDecision(by=by, asked=asked, transaction_id=transaction_id)
+    if transaction is not None:
+        line.transaction_id = transaction.transaction_id
+        _describe(line, transaction)
+    line.save()
+    return line
+
+
+def _describe(line: TransactionDecision, transaction: PendingTransaction) -> None:
+    line.producer_group, line.topic = transaction.producer_group, transaction.topic
+    # The producer chose it, and may have put in what no column can hold.
+    line.message_id = transaction.message_id.replace("\0", "\N{REPLACEMENT CHARACTER}")[:255]
+
+
+def _answered(line: TransactionDecision, answer: Answer, detail: str) -> None:
+    line.answer = answer
+    line.detail = detail.replace("\0", "\N{REPLACEMENT CHARACTER}")[:500]
+    line.save(update_fields=["answer", "detail", "producer_group", "topic", "message_id"])
+    _log.warning(
+        "transaction_decided_by_operator",
+        extra={
+            "asked": line.asked,
+            "answer": line.answer,
+            "by": line.by,
+            "transaction_id": line.transaction_id,
+            "detail": line.detail,
+        },
+    )
