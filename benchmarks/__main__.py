@@ -18,13 +18,14 @@ from benchmarks.peers.nats import Nats
 from benchmarks.peers.rabbitmq import RabbitMq
 from benchmarks.peers.redis import Redis
 from benchmarks.readings import Reading
-from benchmarks.runs import batches, celery, engine, holds, latency, one_by_one, rest
+from benchmarks.runs import batches, celery, delays, engine, holds, latency, one_by_one, rest
 from benchmarks.settings import Settings
 from benchmarks.sides import Side
 
 _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "engine": engine.measure,
     "holds": holds.measure,
+    "delays": delays.measure,
     "batches": batches.measure,
     "one_by_one": one_by_one.measure,
     "rest": rest.measure,

@@ -29,7 +29,20 @@ of kind `info` whose number nobody invoked is a notice: something that happened 
     join       group, client
     leave      group, client
     progress   group                                     offsets [[topic, queue, committed, end]]
+    delay      producer, topic,
+               messages [[id, digest, due_ms]]
+    recall     id                                        outcome: cancelled, delivered or unknown
+    hasten     id                                        outcome: of a delivery before its time
+    begin      producer, topic, id, digest               transaction
+    end        id, outcome: committed or rolled_back     repeat, place [topic, queue, offset]
+    checks     group, client                             checks [[id, number, checks_max]]
+    back       group, client, ids, level                 outcomes: retry, dead_letter, already, gone
+    letters    group                                     letters [[number, id, digest, failures,
+                                                         origin topic, queue, offset]]
+    resend     group, numbers                            outcomes: sent, already, gone, failed
     notices
+    policy     group, failures_max: a failure more than that makes a dead letter
+    given_up   id: of a transaction that nobody decided
     subscribe  group, topic, ordered, tags (null is all of them)
     assign     group, client, generation, queues [[topic, queue]]
     dead       group, topic, queue, offset: given up, and so done
@@ -38,7 +51,10 @@ of kind `info` whose number nobody invoked is a notice: something that happened 
     nemesis    fault, target (empty for heal)
 
 `deliver` is the run of a listener: invoked as it begins, completed as it returns. A `key` is null
-where a message has none. Offsets are queue offsets.
+where a message has none. Offsets are queue offsets. An idempotent `send` also asks with
+`sequences`, a number per message, and is told `repeats`; the same numbers sent again are the same
+messages. A `back` sends messages back that a reader of queues failed at, a `nack` those of a lease;
+both may have a `level`, and -1 is straight to the dead letters. `due_ms` is a wall time.
 """
 
 import json
@@ -70,6 +86,17 @@ class Verb(StrEnum):
     JOIN = "join"
     LEAVE = "leave"
     PROGRESS = "progress"
+    DELAY = "delay"
+    RECALL = "recall"
+    HASTEN = "hasten"
+    BEGIN = "begin"
+    END = "end"
+    CHECKS = "checks"
+    BACK = "back"
+    LETTERS = "letters"
+    RESEND = "resend"
+    POLICY = "policy"
+    GIVEN_UP = "given_up"
     SUBSCRIBE = "subscribe"
     ASSIGN = "assign"
     DEAD = "dead"

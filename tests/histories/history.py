@@ -20,7 +20,10 @@ SECOND_NS = 1_000_000_000
 
 
 class Operation(NamedTuple):
-    """An invocation with its completion. `kind` is INFO where there is no completion."""
+    """An invocation with its completion. `kind` is INFO where there is no completion.
+
+    `wall_ns` is what the wall clock said at its start.
+    """
 
     process: str
     number: int
@@ -30,6 +33,7 @@ class Operation(NamedTuple):
     end_ns: int
     asked: Mapping[str, Any]
     told: Mapping[str, Any]
+    wall_ns: int = 0
 
     @property
     def is_ok(self) -> bool:
@@ -139,6 +143,7 @@ def _operation(invoked: Event, completed: Event | None) -> Operation:
         end_ns=NEVER_NS if completed is None else completed.at_ns,
         asked=invoked.values,
         told={} if completed is None else completed.values,
+        wall_ns=invoked.wall_ns,
     )
 
 

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 from tests.histories import (
+    deadletters,
+    delays,
     duplicates,
     exclusive,
     filtering,
@@ -13,16 +15,31 @@ from tests.histories import (
     order,
     phantoms,
     progress,
+    repeats,
+    transactions,
 )
+from tests.histories.events import Verb
 from tests.histories.history import History, read
 from tests.histories.verdicts import Verdict, are_valid
 
 PROMISES = (loss, phantoms, order, duplicates, exclusive, progress, filtering, liveness)
+# Promises about what not every run does: judged where it was done.
+_PROMISES_ABOUT = {
+    delays: Verb.DELAY,
+    transactions: Verb.BEGIN,
+    deadletters: Verb.LETTERS,
+    repeats: Verb.SEND,
+}
 
 
 def judged(history: History) -> list[Verdict]:
     """Return the verdict of the run and of each promise, in order of their numbers."""
-    return [health.check(history), *(promise.check(history) for promise in PROMISES)]
+    asked = [
+        promise
+        for promise, verb in _PROMISES_ABOUT.items()
+        if any(verb is not Verb.SEND or "sequences" in o.asked for o in history.of(verb))
+    ]
+    return [health.check(history), *(promise.check(history) for promise in (*PROMISES, *asked))]
 
 
 def main(directory: Path) -> int:

@@ -12,17 +12,19 @@ from tests.histories.verdicts import Findings, Verdict
 NAME = "INV-13 liveness"
 
 
-def drained_ns(history: History, group: str) -> int | None:
+def drained_ns(history: History, group: str, *, since_ns: int = 0) -> int | None:
     """Return when a group was first seen to have done all there is, None when it never was.
 
-    Only a reading that began after the last send had its answer, or its process ended, shows that.
+    Only a reading that began after the last send had its answer, or its process ended, shows that;
+    and after `since_ns`, where something was to come by another way than a send.
     """
     last_send_ns = max(
         (history.end_of(operation) for operation in history.of(Verb.SEND)), default=0
     )
     for operation in history.of(Verb.PROGRESS):
         is_of_group = operation.is_ok and operation.asked["group"] == group
-        if is_of_group and operation.start_ns >= last_send_ns and _has_no_lag(operation):
+        is_late_enough = operation.start_ns >= max(last_send_ns, since_ns)
+        if is_of_group and is_late_enough and _has_no_lag(operation):
             return operation.end_ns
     return None
 

@@ -64,6 +64,9 @@ def sends_of(history: History) -> Sends:
             producer = asked["producer"]
             sent = Sent(id_, key, tag, digest, producer, position, operation, place, offset)
             if id_ in sends.by_id:
+                if _is_sent_again(sends.by_id[id_], sent):
+                    _take_answer(sends, sent)
+                    continue
                 sends.repeated_ids.append(id_)
             sends.by_id[id_] = sent
             sends.by_producer[producer].append(sent)
@@ -73,3 +76,28 @@ def sends_of(history: History) -> Sends:
 def is_acked(sent: Sent) -> bool:
     """Say whether the producer was told that the message is stored."""
     return sent.operation.kind is Kind.OK
+
+
+def sequence_of(sent: Sent) -> int | None:
+    """Return the producer's number of a message, None where it has none."""
+    sequences = sent.operation.asked.get("sequences")
+    return None if sequences is None else int(sequences[sent.position])
+
+
+def _is_sent_again(earlier: Sent, later: Sent) -> bool:
+    """Say whether a producer sent a message once more under the number it has."""
+    number = sequence_of(earlier)
+    topic, later_topic = earlier.operation.asked["topic"], later.operation.asked["topic"]
+    is_same = (earlier.producer, topic, number) == (later.producer, later_topic, sequence_of(later))
+    return number is not None and is_same
+
+
+def _take_answer(sends: Sends, again: Sent) -> None:
+    """Let the first answer with a place be that of a message; its first try is when it was sent."""
+    first = sends.by_id[again.id]
+    if first.place is None and again.place is not None:
+        operation = again.operation._replace(start_ns=first.operation.start_ns)
+        found = again._replace(operation=operation)
+        sends.by_id[again.id] = found
+        of_producer = sends.by_producer[first.producer]
+        of_producer[of_producer.index(first)] = found
