@@ -18,6 +18,7 @@ from tests.histories.recorder import Recorder, Running
 _MEMBER = re.compile(r"/api/v1/groups/([^/]+)/members/([^/]+):(heartbeat|leave)")
 _LOCKS = re.compile(r"/api/v1/groups/([^/]+)/locks:(acquire|release)")
 _COMMIT = re.compile(r"/api/v1/groups/([^/]+)/offsets:commit")
+_SEND_BACK = re.compile(r"/api/v1/groups/([^/]+)/messages:send-back")
 _PULL = re.compile(r"/api/v1/topics/([^/]+)/queues/(\d+)/messages")
 
 # A refusal says that nothing was done; anything else above it does not.
@@ -45,6 +46,8 @@ class Witness:
             return self._locks(unquote(found[1]), json.loads(request.body), found[2])
         if found := _COMMIT.fullmatch(url.path):
             return self._commit(unquote(found[1]), json.loads(request.body))
+        if found := _SEND_BACK.fullmatch(url.path):
+            return self._send_back(unquote(found[1]), json.loads(request.body))
         if found := _PULL.fullmatch(url.path):
             return self._pull(unquote(found[1]), int(found[2]), dict(parse_qsl(url.query)))
         return None
@@ -102,6 +105,25 @@ class Witness:
         client = document.get("client_id", "")
         committing = self._recorder.invoke(Verb.COMMIT, group=group, client=client, offsets=offsets)
         return lambda answer: complete(committing, answer)
+
+    def _send_back(self, group: str, document: Any) -> Answered:
+        """Write that messages are done where they were: another try of them is another place's."""
+
+        def answered(answer: Answer | None) -> None:
+            if answer is None or answer.status >= 400:
+                return
+            for result in json.loads(answer.body)["results"]:
+                message = document["messages"][result["index"]]
+                if result["outcome"] != "gone":
+                    self._recorder.notice(
+                        Verb.DEAD,
+                        group=group,
+                        topic=message["topic"],
+                        queue=message["queue"],
+                        offset=int(message["offset"]),
+                    )
+
+        return answered
 
     def _pull(self, topic: str, queue: int, query: dict[str, str]) -> Answered | None:
         if "group" not in query:
