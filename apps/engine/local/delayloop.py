@@ -81,6 +81,8 @@ async def move_delayed(host: Host) -> None:
             # The log is closed next, and the thread reads it.
             job.is_cancelled = True
             await asyncio.wait([writing])
+            # Whatever it was, the next start plans the run anew; asking is what keeps it quiet.
+            writing.exception()
             raise
         except EngineError as error:
             _log.warning("delays_not_moved", extra={"error": str(error)})

@@ -126,7 +126,7 @@ def sweep(seeds: range, *, early: bool = False) -> tuple[int, int, int]:
     """Cut at every sync of every seed in every mode; return cases, failures and runs written."""
     cases = failures = moves = 0
     for seed in seeds:
-        _, whole, syncs = run(seed, cut_at=None)
+        _, whole, syncs = run(seed, cut_at=None, early=early)
         moves += whole.moves
         for cut_at in range(1, syncs + 1):
             store, client, _ = run(seed, cut_at=cut_at, early=early)

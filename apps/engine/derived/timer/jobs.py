@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.engine.derived.timer.rows import Rows, in_order, joined
+from apps.engine.derived.timer.rows import FROM_LOG, Rows, in_order, joined
 from apps.engine.derived.timer.runfile import BLOCK_ROWS_MAX, Run, RunPlace
 from apps.engine.limits import MIB
 
 _BLOCK_BYTES = MIB
 
 Blocks = Iterator[tuple[Rows, bytes]]
+IsDone = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -42,14 +43,31 @@ def blocks_of(rows: Rows, read: Callable[[Rows], bytes]) -> Blocks:
         start = stop
 
 
-def flushed(rows: Rows, read: Callable[[Rows], bytes]) -> Blocks:
-    """Iterate over the blocks of rows in any order."""
-    return blocks_of(in_order(rows, "due_ms"), read)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chosen:
+    """Rows in pieces, of which those from the log with a number `below` that wait are meant."""
+
+    parts: Sequence[Rows]
+    below: int
+    is_done: IsDone
+
+    def rows(self) -> Rows:
+        """Return them, in no order; a copy of a million takes longer than the loop may be held."""
+        found = []
+        for part in self.parts:
+            rows = part[(part["source"] == FROM_LOG) & (part["number"] < self.below)]
+            found.append(rows[~self.is_done(rows["number"], rows["due_ms"])])
+        return joined(found)
+
+
+def flushed(chosen: Chosen, read: Callable[[Rows], bytes]) -> Blocks:
+    """Iterate over the blocks of chosen rows."""
+    return blocks_of(in_order(chosen.rows(), "due_ms"), read)
 
 
 def merged(
     runs: Sequence[Run],
-    is_done: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]],
+    is_done: IsDone,
     read: Callable[[Rows], bytes],
 ) -> Blocks:
     """Iterate over the blocks of what still waits in several runs, a block of each in memory."""

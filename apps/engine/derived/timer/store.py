@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.timer import jobs, reading
@@ -258,13 +257,16 @@ class TimerStore:
         )
         if not is_due and len(self.waiting) < tuning.flush_rows:
             return None
-        rows = self.waiting.everything()
-        rows = rows[(rows["source"] == FROM_LOG) & (rows["number"] < until * PARCEL_MESSAGES_MAX)]
-        far = int((rows["at_ms"] > now_ms + tuning.near_ms).sum())
+        far = self.waiting.count_behind(now_ms + tuning.near_ms)
         if not far or (not is_due and far < tuning.flush_rows):
             return None
+        chosen = jobs.Chosen(
+            parts=self.waiting.parts(),
+            below=until * PARCEL_MESSAGES_MAX,
+            is_done=self._ends.frozen().is_done,
+        )
         read = partial(reading.records_of, log=self._log, runs={}, wait=True)
-        return self._job_of(partial(jobs.flushed, rows, read), parcels_from=until)
+        return self._job_of(partial(jobs.flushed, chosen, read), parcels_from=until)
 
     def _log_offset(self, parcel: int) -> int:
         entries = self._queue.read(parcel, 1)
@@ -381,14 +383,8 @@ class TimerStore:
         return set(job.replaced) <= set(gone)
 
     def _follow(self, job: Job, gone: set[int]) -> None:
-        first = (job.parcels_from or 0) * PARCEL_MESSAGES_MAX
-
-        def stays(rows: Rows) -> NDArray[np.bool_]:
-            is_flushed = (rows["source"] == FROM_LOG) & (rows["number"] < first)
-            kept: NDArray[np.bool_] = ~is_flushed & ~np.isin(rows["source"], list(gone))
-            return kept
-
-        self.waiting.keep(stays)
+        below = (job.parcels_from or 0) * PARCEL_MESSAGES_MAX
+        self.waiting.drop(FROM_LOG, below, gone)
         if job.place is not None:
             self._add_run(Run(self._disk, job.place, store_id=self._store_id, places=self.places))
 

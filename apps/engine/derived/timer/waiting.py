@@ -19,10 +19,12 @@ _NEVER = 1 << 62
 class _Table:
     """Rows by moment and number, from `head` on; those before it are gone."""
 
-    __slots__ = ("at_ms", "head", "next_ms", "rows")
+    __slots__ = ("_spans", "at_ms", "head", "next_ms", "rows")
 
     def __init__(self, rows: Rows) -> None:
+        # Never written to: a thread may be reading them.
         self.rows = rows
+        self._spans: dict[int, tuple[int, int]] | None = None
         # A column of its own: searching it is three times as fast as through the rows.
         self.at_ms: NDArray[np.int64] = np.ascontiguousarray(rows["at_ms"])
         self.head = 0
@@ -41,11 +43,28 @@ class _Table:
         ties = self.rows["number"][first:stop]
         return max(self.head, first + int(np.searchsorted(ties, number, side="right")))
 
+    @property
+    def spans(self) -> dict[int, tuple[int, int]]:
+        """Return the lowest and highest number of each source, rows that are gone perhaps too.
+
+        Asked of tables that stay as they are for long; a look at every row would hold the loop.
+        """
+        if self._spans is None:
+            rows = self.left()
+            sources, numbers = rows["source"], rows["number"]
+            self._spans = {
+                source: (int(found.min()), int(found.max()))
+                for source in np.unique(sources).tolist()
+                if len(found := numbers[sources == source])
+            }
+        return self._spans
+
     def cut(self, head: int) -> None:
         self.head = head
         self.next_ms = int(self.at_ms[head]) if head < len(self.rows) else _NEVER
         if 2 * head > len(self.rows) and len(self):
             self.rows, self.at_ms, self.head = self.rows[head:].copy(), self.at_ms[head:].copy(), 0
+            self._spans = None
 
 
 class WaitingRows:
@@ -54,7 +73,8 @@ class WaitingRows:
     def __init__(self) -> None:
         """Start with none."""
         self._tables: list[_Table] = []
-        self._dead: dict[int, int] = {}
+        # When each would have been delivered, and its source.
+        self._dead: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         """Return how many wait, without the dead."""
@@ -109,7 +129,7 @@ class WaitingRows:
         self._tables = [table for table in self._tables if len(table)]
         if self._dead:
             key = (at_ms, number)
-            self._dead = {n: at for n, at in self._dead.items() if (at, n) > key}
+            self._dead = {n: where for n, where in self._dead.items() if (where[0], n) > key}
 
     def find(self, number: int, at_ms: int) -> Rows | None:
         """Return the row of a number and its moment, ROW[]; None where none waits."""
@@ -123,7 +143,7 @@ class WaitingRows:
 
     def kill(self, row: Rows) -> None:
         """Let one row that `find` returned wait no more."""
-        self._dead[int(row["number"])] = int(row["at_ms"])
+        self._dead[int(row["number"])] = int(row["at_ms"]), int(row["source"])
 
     def between(self, start_ms: int, stop_ms: int, rows_max: int | None = None) -> Rows:
         """Return those that wait for a moment from `start_ms` up to, not with, `stop_ms`.
@@ -145,45 +165,62 @@ class WaitingRows:
         for table in self._tables:
             found += np.searchsorted(table.at_ms[table.head :], moments_ms, side="right")
         if self._dead:
-            dead = np.sort(np.fromiter(self._dead.values(), dtype=np.int64))
+            dead = np.sort(np.array([at_ms for at_ms, _ in self._dead.values()]))
             found -= np.searchsorted(dead, moments_ms, side="right")
         return found
 
-    def everything(self) -> Rows:
-        """Return all that wait, in no order: a copy."""
-        found = joined([table.left() for table in self._tables])
-        return found[self.is_alive(found)]
+    def parts(self) -> list[Rows]:
+        """Return all rows, the dead ones too, in pieces that nobody changes: for a thread."""
+        return [table.left() for table in self._tables]
+
+    def count_behind(self, at_ms: int) -> int:
+        """Return how many wait for a moment behind `at_ms`, the dead ones too."""
+        return sum(
+            len(table.rows) - max(table.head, int(np.searchsorted(table.at_ms, at_ms, "right")))
+            for table in self._tables
+        )
 
     def first_number(self, source: int | None = None) -> int | None:
-        """Return the lowest number that waits, of those in a source; None where there is none."""
-        found = [
-            int(numbers.min())
-            for table in self._tables
-            if len(numbers := _of_source(table.left(), source, self._dead.keys()))
-        ]
-        return min(found, default=None)
+        """Return a number below which none of a source, or of all, waits; None where none does.
 
-    def keep(self, chosen: Callable[[Rows], NDArray[np.bool_]]) -> None:
-        """Keep what `chosen` says, bool[n]; the order stays as it is."""
+        Rows that are dead, or gone since their table was made, count as well for a while.
+        """
+        lows = [
+            low
+            for table in self._tables
+            for of, (low, _) in table.spans.items()
+            if source is None or source == of
+        ]
+        return min(lows, default=None)
+
+    def drop(self, source: int, below: int, gone: Set[int]) -> None:
+        """Forget the rows of a source with a number below one, and all of the sources `gone`."""
         tables = []
         for table in self._tables:
-            rows = table.left()
-            kept = rows[chosen(rows) & self.is_alive(rows)]
-            if len(kept):
-                tables.append(_Table(kept))
-        self._tables, self._dead = tables, {}
+            spans = table.spans
+            low, high = spans.get(source, (below, below))
+            others = spans.keys() - {source}
+            if low >= below and not others & gone:
+                tables.append(table)
+            elif high < below and others <= gone:
+                continue
+            else:
+                rows = table.left()
+                is_dropped = (rows["source"] == source) & (rows["number"] < below)
+                if others & gone:
+                    is_dropped |= np.isin(rows["source"], list(gone))
+                if not is_dropped.all():
+                    tables.append(_Table(rows[~is_dropped]))
+        self._tables = tables
+        self._dead = {
+            number: (at_ms, of)
+            for number, (at_ms, of) in self._dead.items()
+            if not (of in gone or (of == source and number < below))
+        }
 
     def replace(self, change: Callable[[Rows], Rows]) -> None:
         """Put what `change` makes of the waiting rows in their place."""
-        rows = change(self.everything())
+        everything = joined(self.parts())
+        rows = change(everything[self.is_alive(everything)])
         self._tables, self._dead = [], {}
         self.add(rows)
-
-
-def _of_source(rows: Rows, source: int | None, dead: Set[int]) -> NDArray[np.int64]:
-    numbers: NDArray[np.int64] = rows["number"]
-    if source is not None:
-        numbers = numbers[rows["source"] == source]
-    if dead:
-        numbers = numbers[~np.isin(numbers, np.fromiter(dead, dtype=np.int64))]
-    return numbers

@@ -5,9 +5,9 @@ import pytest
 
 from apps.engine.codec.record import encode_record
 from apps.engine.derived.consumequeue import ColdRead
-from apps.engine.derived.timer.jobs import flushed
+from apps.engine.derived.timer.jobs import Chosen, flushed
 from apps.engine.derived.timer.reading import records_of
-from apps.engine.derived.timer.rows import ROW, Places, Rows
+from apps.engine.derived.timer.rows import FROM_LOG, ROW, Places, Rows
 from apps.engine.derived.timer.runfile import BLOCK_ROWS_MAX, Run, RunPlace, write_run
 from apps.engine.errors import StoreDamaged
 from apps.engine.failpoints import Failpoints
@@ -38,8 +38,10 @@ def written(disk: SimulatedDisk, count: int = COUNT) -> tuple[RunPlace, Rows, li
     def read(some: Rows) -> bytes:
         return b"".join(packed[number] for number in some["number"].tolist())
 
+    rows["source"] = FROM_LOG
+    chosen = Chosen(parts=[rows], below=count, is_done=lambda numbers, _: numbers < 0)
     place = write_run(
-        disk, 4, flushed(rows, read), store_id=STORE, places=places, failpoints=Failpoints()
+        disk, 4, flushed(chosen, read), store_id=STORE, places=places, failpoints=Failpoints()
     )
     assert place is not None
     return place, rows, packed
