@@ -101,11 +101,10 @@ class Background:
 
     async def stop(self) -> None:
         """Stop the loops and project offsets and groups once more."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await loops.end(self._tasks)
         try:
-            await asyncio.wait_for(self._project_last(), _LAST_PROJECTION_S)
+            async with asyncio.timeout(_LAST_PROJECTION_S):
+                await self._project_last()
         except TimeoutError:
             _log.warning("last_projection_skipped")
 

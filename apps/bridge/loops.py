@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 _log = logging.getLogger("mqweb.broker")
 
 _AGAIN_S = 1.0
+_CANCEL_AGAIN_S = 0.5
 
 
 async def every(
@@ -43,3 +44,16 @@ async def kept(
 ) -> None:
     """Await `run`, which should not return, and start it again when it fails."""
     await every(_AGAIN_S, run, name=name, sleep=sleep)
+
+
+async def end(tasks: Collection[asyncio.Task[None]], *, again_s: float = _CANCEL_AGAIN_S) -> None:
+    """Cancel `tasks` and return when all have ended, however they did.
+
+    What a step awaits may swallow a cancellation that comes in the moment in which it is done;
+    the loop would go on, and the process with it. So who has not ended is cancelled again.
+    """
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=again_s)

@@ -47,7 +47,8 @@ class Outgoing:
             "sequence": sequence_of(snapshot),
             "text": frames.update(snapshot),
         }
-        await asyncio.wait_for(get_channel_layer().group_send(GROUP, event), SEND_S_MAX)
+        async with asyncio.timeout(SEND_S_MAX):
+            await get_channel_layer().group_send(GROUP, event)
 
 
 class Incoming:
@@ -71,7 +72,8 @@ class Incoming:
         Raise what the layer raises; viewers have been shown the board's picture by then.
         """
         try:
-            event = await asyncio.wait_for(self._next(), self._quiet_s_max)
+            async with asyncio.timeout(self._quiet_s_max):
+                event = await self._next()
         except TimeoutError:
             # Away, flushed, or the feed has nothing new: the board tells.
             pass

@@ -65,6 +65,25 @@ def test_every_failpoint_is_passed_in_the_engine(name: str) -> None:
     assert users != []
 
 
+def test_nothing_of_the_product_waits_in_a_way_that_loses_cancellations() -> None:
+    """`wait_for` of Python 3.11 swallows a cancellation that comes as it is done."""
+    users = [path for path in sources("apps", "mqweb", "sdk/src") if "wait_for" in _calls(path)]
+
+    assert users == []
+
+
+def _calls(path: Path) -> set[str]:
+    """Return the names of asyncio that a file calls."""
+    return {
+        node.func.attr
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "asyncio"
+    }
+
+
 def test_the_engine_asks_for_the_time_in_one_place() -> None:
     askers = {
         path.name

@@ -157,6 +157,13 @@ def lose_a_message(events: Events, rng: random.Random) -> Events:
     return without(events, rng.choice(delivered_once(events)).operation)
 
 
+def lose_a_message_before_another(events: Events, rng: random.Random) -> Events:
+    """Lose one after which its queue goes on: the last of a queue leaves no gap."""
+    last = {delivery.place: delivery.offset for delivery in ordered_deliveries(events)}
+    inner = [d for d in delivered_once(events) if d.offset < last[d.place]]
+    return without(events, rng.choice(inner).operation)
+
+
 def lose_a_message_of_the_filtered_group(events: Events, rng: random.Random) -> Events:
     return without(events, rng.choice(delivered_once(events, TAGGED)).operation)
 
@@ -358,7 +365,7 @@ def make_no_fault(events: Events, rng: random.Random) -> Events:
 
 CAUGHT: tuple[tuple[Mutation, str], ...] = (
     (lose_a_message, loss.NAME),
-    (lose_a_message, order.NAME),
+    (lose_a_message_before_another, order.NAME),
     (lose_a_message_of_the_filtered_group, loss.NAME),
     (lose_a_message_of_the_filtered_group, filtering.NAME),
     (repeat_a_delivery, duplicates.NAME),

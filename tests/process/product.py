@@ -22,6 +22,7 @@ from apps.engine.types import CatalogSnapshot, TopicSpec
 
 ROOT = Path(__file__).parents[2]
 START_S_MAX = 60.0
+STOP_S_MAX = 30.0
 # Nothing listens on port 1: the broker must serve known topics without its database.
 NO_DATABASE = "postgresql://nobody@127.0.0.1:1/none"
 SEGMENT_BYTES = 64 * MIB
@@ -73,6 +74,7 @@ class Broker:
             "MQWEB_SEGMENT_BYTES": str(SEGMENT_BYTES),
             "DATABASE_URL": NO_DATABASE,
             "DJANGO_SETTINGS_MODULE": "mqweb.settings",
+            "PYTHONFAULTHANDLER": "1",
             **variables,
         }
         with self.log.open("ab") as log:
@@ -108,7 +110,13 @@ class Broker:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.terminate()
-        return self._process.wait(timeout=30)
+        try:
+            return self._process.wait(timeout=STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            # The fault handler writes where each thread stands.
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait()
+            raise AssertionError(f"does not stop:\n{self.log.read_text()[-8000:]}") from None
 
     def call(self, verb: str, path: str, body: object = None) -> tuple[int, Any]:
         """Make one request on a connection of its own; raise Unanswered when it got no answer."""

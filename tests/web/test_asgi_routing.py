@@ -11,7 +11,7 @@ from django.conf import settings
 from apps.bridge import control, lifecycle, remote
 from apps.bridge import engine as bridge
 from apps.bridge.exits import Exit
-from apps.bridge.loops import every
+from apps.bridge.loops import end, every
 from apps.core.bodylimit import with_body_limit
 from apps.engine.errors import StoreLocked
 from apps.engine.local import LocalEngine
@@ -223,3 +223,23 @@ def test_a_process_is_given_one_remote_engine_however_often_it_asks() -> None:
         assert bridge.remote_or_none() is first
     finally:
         bridge.remove()
+
+
+async def test_a_loop_that_lost_its_first_cancellation_is_ended_all_the_same() -> None:
+    lost = []
+
+    async def step() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if lost:
+                raise
+            lost.append(1)
+
+    running = asyncio.create_task(every(0.0, step, name="demo"))
+    await asyncio.sleep(0)
+
+    await end([running], again_s=0.01)
+
+    assert lost
+    assert running.cancelled()

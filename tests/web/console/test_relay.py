@@ -171,3 +171,41 @@ async def test_the_feed_hands_over_without_waiting_and_the_newest_picture_is_sen
     await road.receive(meanwhile=road.outgoing.step)
 
     assert road.audience.sequence == (7, 3)
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_cancellation_ends_a_sending_step_in_whichever_moment_it_comes(
+    road: Road, turns: int
+) -> None:
+    """Turn by turn of the loop through a whole step; a lost cancellation outlived the broker."""
+    sent = asyncio.create_task(repeat(road.outgoing.step))
+    await settle()
+    await road.outgoing.put(road.post())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+    sent.cancel()
+    await settle()
+
+    assert sent.cancelled()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_cancellation_ends_a_receiving_step_in_whichever_moment_it_comes(
+    road: Road, turns: int
+) -> None:
+    received = asyncio.create_task(repeat(road.incoming.step))
+    await settle()
+    await road.send()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+    received.cancel()
+    await settle()
+
+    assert received.cancelled()
+
+
+async def repeat(step: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await step()
