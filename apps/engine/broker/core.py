@@ -1,6 +1,7 @@
-"""A whole broker on one store: every layer composed, every verb answered from what is there now.
+"""A whole broker on one store: every verb answered from what is there now.
 
-Knows all of the engine below; waits for nothing and nobody. Waiting belongs to `apps.engine.local`.
+Knows all of the engine below, composed next door; waits for nothing and nobody, which belongs to
+`apps.engine.local`.
 Single-threaded: all calls come from one thread, except those said to be for a thread.
 """
 
@@ -8,55 +9,21 @@ from collections.abc import Callable, Collection, Set
 
 import numpy as np
 
-from apps.engine.broker.accesslock import AccessLocks
-from apps.engine.broker.ack import Ack
-from apps.engine.broker.assignment import Assigner
-from apps.engine.broker.backlog import Backlog
-from apps.engine.broker.begin import Begin
-from apps.engine.broker.burying import Burying
-from apps.engine.broker.catalog import Catalog
-from apps.engine.broker.deadletters import DeadLetters
-from apps.engine.broker.delaydelivery import DelayDelivery
-from apps.engine.broker.delaylist import DelayList
-from apps.engine.broker.delays import Delays
-from apps.engine.broker.fences import Fences
-from apps.engine.broker.fencing import Fencing
+from apps.engine.broker.composed import Composed
 from apps.engine.broker.fetch import check_amounts, fetch
-from apps.engine.broker.handles import Handles
-from apps.engine.broker.intake import Intake
 from apps.engine.broker.journal import Trim
-from apps.engine.broker.levellist import LevelList
-from apps.engine.broker.levels import DelayLevels
-from apps.engine.broker.members import Members
-from apps.engine.broker.membership import Membership
-from apps.engine.broker.offsets import Offsets
 from apps.engine.broker.owntopics import is_own
-from apps.engine.broker.pop import Pop
-from apps.engine.broker.produce import Appender
-from apps.engine.broker.queuelocks import QueueLocks
-from apps.engine.broker.recorder import Recorder
-from apps.engine.broker.repeats import Repeats
-from apps.engine.broker.replay import CHECKPOINT, replay
-from apps.engine.broker.schedule import Schedule
-from apps.engine.broker.sendback import SendBack
-from apps.engine.broker.sessions import Sessions
-from apps.engine.broker.state import ConsumerState
-from apps.engine.broker.timesearch import StoreTimes
-from apps.engine.broker.transactionchecks import TransactionChecks
-from apps.engine.broker.transactions import Transactions
+from apps.engine.broker.replay import CHECKPOINT
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
-from apps.engine.derived.dispatch import dispatch
-from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
-from apps.engine.limits import GROUP_MEMBERS_MAX, MEMBERS_MAX, MIB, READERS_MAX, SESSIONS_MAX
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.types import (
     CatalogSnapshot,
@@ -67,11 +34,8 @@ from apps.engine.types import (
     ReceiveResult,
 )
 
-# Messages that are written again in one frame hold everybody up for as long as they are copied.
-_COPIES_BYTES_MAX = 4 * MIB
 
-
-class Broker:
+class Broker(Composed):
     """The engine without waiting. Built by `open_broker`."""
 
     def __init__(
@@ -85,205 +49,11 @@ class Broker:
         tuning: TimerTuning | None = None,
     ) -> None:
         """Compose the layers on an open log and bring derived and consumer state up to its end."""
-        self._disk = disk
-        self._failpoints = failpoints
-        self.clock = clock
-        self.log = log
-        self.queues = QueueSet(disk, config=config, failpoints=failpoints)
-        self.catalog = Catalog(disk, failpoints=failpoints)
-        self.state = ConsumerState(clock)
-        start = self.queues.load(log_start=log.log_start, log_end=log.written_offset)
-        self.dispatched_records = dispatch(log.frames(start), self.queues)
-        self.queues.show(log.synced_offset)
-        content = atomic.load(disk, CHECKPOINT)
-        self.replayed_events = replay(content, self.state, log=log, queues=self.queues)
-        self.appender = Appender(log, self.queues, self.catalog, config=config)
-        self.levels = DelayLevels(
-            config.delay_levels_ms, clock, own_delays=lambda batch: self.delays.route(batch)
-        )
-        self.intake = Intake(delay=self.levels.route)
-        self.recorder = Recorder(self.appender, self.state, clock=clock, failpoints=failpoints)
-        self.handles = Handles(log.store_id)
-        self.settler = Ack(
-            self.state,
-            self.recorder,
-            self.handles,
-            catalog=self.catalog,
-            levels_ms=config.delay_levels_ms,
-            clock=clock,
-            epoch=log.epoch,
-        )
-        self.sessions = Sessions(clock, sessions_max=SESSIONS_MAX)
-        self.times = StoreTimes(log)
-        self.access = AccessLocks(clock, progress=self.state.progress, readers_max=READERS_MAX)
-        self.offsets = Offsets(
-            self.state, self.recorder, self.queues, self.catalog, access=self.access
-        )
-        self.begin = Begin(self.state, self.recorder, self.queues, self.catalog, self.times)
-        self._compose_groups(config)
-        self._compose_delays(config, tuning, failpoints)
-        self._compose_failures(config)
-        self._compose_transactions(config)
-        self.pop = Pop(
-            log=log,
-            queues=self.queues,
-            catalog=self.catalog,
-            state=self.state,
-            recorder=self.recorder,
-            handles=self.handles,
-            locks=self.locks,
-            burying=self.burying,
-            clock=clock,
+        super().__init__(
+            disk, log, config=config, clock=clock, failpoints=failpoints, tuning=tuning
         )
         # A crash may have come between a topic's deletion and its trim.
         self._trim_deleted_topics()
-
-    def _compose_groups(self, config: EngineConfig) -> None:
-        """Compose what groups at work need: members, assignments, locks, and who may do what."""
-        clock, fences = self.clock, Fences(self.log.epoch)
-        self.members = Members(
-            clock,
-            timeout_ms=config.member_timeout_ms,
-            grace_ms=config.disconnect_grace_ms,
-            members_max=MEMBERS_MAX,
-            group_members_max=GROUP_MEMBERS_MAX,
-        )
-        self.assigner = Assigner(
-            self.state.assignments,
-            self.recorder.record,
-            members=self.members,
-            catalog=self.catalog,
-            fences=fences,
-            clock=clock,
-            broker_name=config.broker_name,
-        )
-        self.locks = QueueLocks(
-            self.state.locks,
-            self.recorder.record,
-            catalog=self.catalog,
-            clock=clock,
-            fences=fences,
-            lease_ms=config.queue_lock_ms,
-            owner_of=self.assigner.owner,
-        )
-        self.fencing = Fencing(
-            catalog=self.catalog,
-            state=self.state,
-            handles=self.handles,
-            locks=self.locks,
-            access=self.access,
-            members=self.members,
-            owner_of=self.assigner.owner,
-        )
-        self.membership = Membership(
-            members=self.members,
-            table=self.state.assignments,
-            assigner=self.assigner,
-            locks=self.locks,
-            access=self.access,
-            sessions=self.sessions,
-            catalog=self.catalog,
-            fences=fences,
-            heartbeat_ms=config.member_timeout_ms // 3,
-        )
-        self.backlog = Backlog(
-            state=self.state,
-            queues=self.queues,
-            catalog=self.catalog,
-            locks=self.locks,
-            access=self.access,
-            members=self.members,
-            times=self.times,
-            clock=clock,
-            owner_of=self.assigner.owner,
-        )
-
-    def _compose_transactions(self, config: EngineConfig) -> None:
-        """Compose what producers send once and no more, and what they have yet to decide."""
-        state, clock = self.state, self.clock
-        self.repeats = Repeats(
-            state.repeats, self.recorder, self.intake, self.queues, self.log, clock=clock
-        )
-        self.transactions = Transactions(
-            state.transactions,
-            self.recorder,
-            self.appender,
-            self.repeats,
-            self.queues,
-            self.catalog,
-            self.log,
-            config=config,
-            clock=clock,
-        )
-        self.checks = TransactionChecks(
-            self.transactions, state.transactions, self.recorder, config=config, clock=clock
-        )
-
-    def _compose_failures(self, config: EngineConfig) -> None:
-        """Compose delay levels, retries and dead letters."""
-        # A frame of copies must fit a segment, also where one message overshoots.
-        bytes_max = min(_COPIES_BYTES_MAX, config.batch_bytes_max // 2)
-        self.burying = Burying(
-            log=self.log,
-            queues=self.queues,
-            catalog=self.catalog,
-            state=self.state,
-            recorder=self.recorder,
-            bytes_max=bytes_max,
-        )
-        self.schedule = Schedule(
-            self.levels,
-            log=self.log,
-            queues=self.queues,
-            catalog=self.catalog,
-            state=self.state,
-            recorder=self.recorder,
-            clock=self.clock,
-            bytes_max=bytes_max,
-        )
-        self.levellist = LevelList(self.schedule, self.log, self.queues)
-        self.sendback = SendBack(
-            log=self.log,
-            queues=self.queues,
-            catalog=self.catalog,
-            state=self.state,
-            recorder=self.recorder,
-            fencing=self.fencing,
-            levels=self.levels,
-            parcel=self.delays.parcel,
-            clock=self.clock,
-            bytes_max=bytes_max,
-            delay_ms_max=config.delay_ms_max,
-        )
-        self.deadletters = DeadLetters(
-            log=self.log,
-            queues=self.queues,
-            catalog=self.catalog,
-            state=self.state,
-            recorder=self.recorder,
-            clock=self.clock,
-            bytes_max=bytes_max,
-        )
-
-    def _compose_delays(
-        self, config: EngineConfig, tuning: TimerTuning | None, failpoints: Failpoints
-    ) -> None:
-        """Compose what waits for a moment of its own, and bring it into memory."""
-        self.delays = Delays(
-            self._disk,
-            self.log,
-            self.queues,
-            self.state,
-            self.recorder,
-            config=config,
-            clock=self.clock,
-            failpoints=failpoints,
-            tuning=tuning,
-        )
-        self.delaydelivery = DelayDelivery(
-            self.delays, self.catalog, self.recorder, bytes_max=config.batch_bytes_max // 2
-        )
-        self.delaylist = DelayList(self.delays, self.delaydelivery)
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         """Obey a newer snapshot; the messages of a topic it no longer has are gone for readers.

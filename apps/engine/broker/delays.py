@@ -20,9 +20,9 @@ from apps.engine.broker.schedule import GROUP as LEVELS_GROUP
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.codec.batch import starts_of
-from apps.engine.codec.delayed import orders_of
+from apps.engine.codec.delayed import due_times_of
 from apps.engine.codec.layout import SCHEDULE_TOPIC, TIMER_TOPIC
-from apps.engine.codec.scan import property_sections, tag_hashes
+from apps.engine.codec.scan import Properties, property_sections, tag_hashes
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.derived.queueset import QueueSet
@@ -111,22 +111,22 @@ class Delays:
         if isinstance(event, ClockJumped):
             self.waiting.jumped()
 
-    def route(self, batch: CheckedBatch) -> Routed:
+    def route(self, batch: CheckedBatch, sections: Properties) -> Routed:
         """Return the way of a batch whose records have properties of a delay of their own.
 
+        `sections` are the batch's property sections.
         Relative delays count from the wall clock now; what is past is due at once. The answer has
         the due times and recall handles. Raises MalformedBatch where a record has no such property
         or one that is no number, DelayTooLong; StoreFull or WriteFailed where the clock jumped.
         """
         now_ms = self.guard.look()
-        sections = property_sections(batch.payload, starts_of(batch.sizes), batch.sizes)
-        orders = orders_of(sections, now_ms=now_ms)
-        latest_ms = int(orders.due_ms.max())
+        asked_ms = due_times_of(sections, now_ms=now_ms)
+        latest_ms = int(asked_ms.max())
         if latest_ms - now_ms > self._delay_ms_max:
             raise DelayTooLong(
                 f"a delay is at most {self._delay_ms_max} ms, not {latest_ms - now_ms}"
             )
-        due_ms = np.maximum(orders.due_ms, now_ms)
+        due_ms = np.maximum(asked_ms, now_ms)
         parcel = self._parcel(batch, due_ms)
 
         def answer(stored: Sequence[Appended]) -> Appended:
@@ -135,7 +135,7 @@ class Delays:
                 self.handles,
                 topic=batch.topic,
                 due_ms=due_ms.tolist(),
-                message_ids=orders.message_ids,
+                sections=sections,
                 first=one.queue_offset * PARCEL_MESSAGES_MAX,
                 epoch=self._log.epoch,
             )

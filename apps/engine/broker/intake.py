@@ -6,7 +6,7 @@ Knows the ways a batch may go, and the one that is chosen by its properties.
 from collections.abc import Callable, Sequence
 
 from apps.engine.broker.produce import CheckedBatch
-from apps.engine.errors import MalformedBatch, Unsupported
+from apps.engine.errors import MalformedBatch
 from apps.engine.types import Appended, Special
 
 
@@ -26,14 +26,17 @@ class Routed:
         self.answer = answer
 
 
+def answers_of(routed: Sequence[Routed], stored: Sequence[Appended]) -> list[Appended]:
+    """Return the answer to each batch, given where the parts of all went, in order."""
+    each = iter(stored)
+    return [way.answer([next(each) for _ in way.parts]) for way in routed]
+
+
 class Intake:
-    """Routes batches by what is special about them.
+    """Routes batches by what is special about them."""
 
-    `delay` makes of a delayed batch what is stored instead; None where there are no delays.
-    """
-
-    def __init__(self, *, delay: Callable[[CheckedBatch], Routed] | None = None) -> None:
-        """Bind to a store's ways."""
+    def __init__(self, delay: Callable[[CheckedBatch], Routed]) -> None:
+        """Bind to a store; `delay` makes of a delayed batch what is stored instead."""
         self._delay = delay
 
     def route(self, batches: Sequence[CheckedBatch]) -> list[Routed]:
@@ -45,8 +48,6 @@ class Intake:
             raise MalformedBatch("a half message is begun as a transaction, not sent")
         if Special.DELAY not in batch.special:
             return Routed([batch], _only)
-        if self._delay is None:
-            raise Unsupported("this store has no delays")
         return self._delay(batch)
 
 

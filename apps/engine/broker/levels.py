@@ -24,11 +24,10 @@ from apps.engine.codec.properties import (
     TIMER_OUT_MS,
 )
 from apps.engine.codec.record import Record, decode_record
-from apps.engine.codec.scan import property_sections
+from apps.engine.codec.scan import Properties, property_sections
 from apps.engine.errors import MalformedBatch
 from apps.engine.types import Appended
 
-_HAS_LEVEL = re.compile(rb"(?:^|\x02)DELAY\x01")
 _LEVEL = re.compile(r"-?[0-9]{1,9}")
 _TIMERS = frozenset((TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS))
 
@@ -41,9 +40,12 @@ class DelayLevels:
         levels_ms: Sequence[int],
         clock: Clock,
         *,
-        own_delays: Callable[[CheckedBatch], Routed],
+        own_delays: Callable[[CheckedBatch, Properties], Routed],
     ) -> None:
-        """Bind to a table, level 1 first; `own_delays` routes what has a delay of its own."""
+        """Bind to a table, level 1 first; `own_delays` routes what has a delay of its own.
+
+        It is given the property sections too, which were gathered to tell one from the other.
+        """
         self.levels_ms = levels_ms
         self._clock = clock
         self._own_delays = own_delays
@@ -59,14 +61,14 @@ class DelayLevels:
         what its delivery costs again, so nothing is gained by being faster here.
         """
         starts = starts_of(batch.sizes)
-        sections = property_sections(batch.payload, starts, batch.sizes).data.tobytes()
-        if _HAS_LEVEL.search(sections) is None:
-            return self._own_delays(batch)
+        sections = property_sections(batch.payload, starts, batch.sizes)
+        if b"DELAY\x01" not in sections.data.tobytes():
+            return self._own_delays(batch, sections)
         records = [decode_record(batch.payload, start) for start in starts.tolist()]
         levels = [self._level(record, number) for number, record in enumerate(records)]
         if not any(levels):
             if any(_TIMERS & record.properties.keys() for record in records):
-                return self._own_delays(batch)
+                return self._own_delays(batch, sections)
             return Routed([batch], lambda appended: appended[0])
         if not all(levels):
             raise MalformedBatch("a batch has a delay level in every message or in none")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import overload
 
 from apps.engine.codec.checksum import crc32
+from apps.engine.codec.delayed import message_ids_of
+from apps.engine.codec.scan import Properties
 
 _CHARACTERS_MAX = 64 * 1024
 _PARTS_BEHIND = 3
@@ -78,15 +80,16 @@ class IssuedHandles(Sequence[str]):
         *,
         topic: str,
         due_ms: Sequence[int],
-        message_ids: Sequence[str],
+        sections: Properties,
         first: int,
         epoch: int,
     ) -> None:
-        """Name messages from number `first` on."""
+        """Name messages from number `first` on; `sections` are their properties."""
         self._handles = handles
         self._topic = topic
         self._due_ms = due_ms
-        self._message_ids = message_ids
+        self._sections = sections
+        self._message_ids: list[str] | None = None
         self._first = first
         self._epoch = epoch
 
@@ -105,6 +108,8 @@ class IssuedHandles(Sequence[str]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = range(len(self))[index]
+        if self._message_ids is None:
+            self._message_ids = message_ids_of(self._sections)
         return self._handles.issue(
             topic=self._topic,
             due_ms=self._due_ms[at],

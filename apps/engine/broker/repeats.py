@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.broker.careevents import Sequenced
-from apps.engine.broker.intake import Intake, Routed
+from apps.engine.broker.intake import Intake, Routed, answers_of
 from apps.engine.broker.produce import CheckedBatch
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeatclaims import Claim, claims_of, runs_of_places, without
@@ -69,21 +69,17 @@ class Repeats:
         """
         judged = [self._judge(batch) for batch in batches]
         _refuse_twice(judged)
-        routed = [None if one.left is None else self._intake.route([one.left])[0] for one in judged]
-        parts = [part for way in routed if way is not None for part in way.parts]
+        ways = self._intake.route([one.left for one in judged if one.left is not None])
+        parts = [part for way in ways for part in way.parts]
         stored: list[Appended] = []
         # What was stored before may lie behind what is synced.
         end = self._log.written_offset
         if parts:
-            events = self._events(judged, routed, parts)
+            events = self._events(judged, ways, parts)
             _, stored = self._recorder.commit(events, parts, is_internal=False)
             end = self._recorder.log_end
-        answers, at = [], 0
-        for one, way in zip(judged, routed, strict=True):
-            count = 0 if way is None else len(way.parts)
-            new = None if way is None else way.answer(stored[at : at + count])
-            at += count
-            answers.append(self._answer(one, new))
+        new = iter(answers_of(ways, stored))
+        answers = [self._answer(one, None if one.left is None else next(new)) for one in judged]
         return answers, end
 
     def claims(self, batch: CheckedBatch, topic: str) -> list[Claim]:
@@ -124,16 +120,13 @@ class Repeats:
     def _events(
         self,
         judged: Sequence[_Judged],
-        routed: Sequence[Routed | None],
+        ways: Sequence[Routed],
         parts: Sequence[CheckedBatch],
     ) -> list[Sequenced]:
         """Return what says where the new messages of each producer will be."""
-        places = iter(self._places_of(parts))
         events = []
-        for one, way in zip(judged, routed, strict=True):
-            if way is None:
-                continue
-            expected = way.answer([next(places) for _ in way.parts])
+        new = (one for one in judged if one.left is not None)
+        for one, expected in zip(new, answers_of(ways, self._places_of(parts)), strict=True):
             for claim in one.claims:
                 numbers, at = claim.numbers, claim.places
                 if one.new_places is not None:

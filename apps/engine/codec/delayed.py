@@ -1,7 +1,7 @@
 """When the messages of a batch are due: RocketMQ's properties of a delay. Knows bytes, no clock."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,41 +13,56 @@ from apps.engine.errors import MalformedBatch
 _DELAYS = ((b"TIMER_DELAY_SEC", 1000), (b"TIMER_DELAY_MS", 1), (b"TIMER_DELIVER_MS", 1))
 _RANKS = {name: rank for rank, (name, _) in enumerate(_DELAYS)}
 _ABSOLUTE = _RANKS[b"TIMER_DELIVER_MS"]
-_ID = b"UNIQ_KEY"
 _NAMED = re.compile(
-    rb"(?:\A|(?<=\x02))(TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS|UNIQ_KEY)"
-    rb"\x01([^\x02]*)(?=\x02)"
+    rb"(?:\A|(?<=\x02))(TIMER_DELAY_SEC|TIMER_DELAY_MS|TIMER_DELIVER_MS)\x01([^\x02]*)(?=\x02)"
 )
-# More is no time anybody means, and would not fit the arithmetic.
+# More digits are no time anybody means, and would not fit the arithmetic.
 _DIGITS_MAX = 15
+_MOMENT = re.compile(rb"\x02TIMER_DELIVER_MS\x01([0-9]{1,15})\x02")
+_ID = re.compile(rb"(?:\A|(?<=\x02))UNIQ_KEY\x01([^\x02]*)(?=\x02)")
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """When each message is due, int64[n] of wall milliseconds, and its id, empty where none."""
-
-    due_ms: NDArray[np.int64]
-    message_ids: list[str]
-
-
-def orders_of(properties: Properties, *, now_ms: int) -> Orders:
-    """Return what checked property sections ask for.
+def due_times_of(properties: Properties, *, now_ms: int) -> NDArray[np.int64]:
+    """Return when each message is due by checked property sections, wall ms: int64[n].
 
     Raises MalformedBatch where a record asks for no delay of its own, or for one that is no number.
-    It is a loop over properties, two for a message, since text has no array form: 1.5 us a message.
+    """
+    found = _moments(properties)
+    return _orders(properties, now_ms=now_ms) if found is None else found
+
+
+def _moments(properties: Properties) -> NDArray[np.int64] | None:
+    """Return the due times where every record has one moment and nothing else; None otherwise.
+
+    So our SDK sends delays. A comprehension over matches costs 0.3 us a message, a quarter of what
+    looking at each of its properties does.
+    """
+    # With 0x02 in front of the first name too, each match begins one byte before its name.
+    data = b"\x02" + properties.data.tobytes()
+    count = len(properties.lengths)
+    if data.count(b"TIMER_D") != count:
+        return None
+    matches = list(_MOMENT.finditer(data))
+    if len(matches) != count:
+        return None
+    records = _records_of(properties, [match.start() for match in matches])
+    if not np.array_equal(records, np.arange(count)):
+        return None
+    return np.array([match[1] for match in matches]).astype(np.int64)
+
+
+def _orders(properties: Properties, *, now_ms: int) -> NDArray[np.int64]:
+    """Return the due times of records with whatever they have; see `due_times_of`.
+
+    A loop over properties, since text has no array form: 1.2 us a message.
     """
     count = len(properties.lengths)
     matches = list(_NAMED.finditer(properties.data.tobytes()))
-    at = np.array([match.start() for match in matches], dtype=np.int64)
-    records = np.searchsorted(np.cumsum(properties.lengths), at, side="right").tolist()
+    records = _records_of(properties, [match.start() for match in matches])
     due_ms = [0] * count
     ranks = [len(_DELAYS)] * count
-    ids = [""] * count
-    for record, match in zip(records, matches, strict=True):
+    for record, match in zip(records.tolist(), matches, strict=True):
         name, value = match.groups()
-        if name == _ID:
-            ids[record] = value.decode()
-            continue
         rank = _RANKS[name]
         if rank <= ranks[record]:
             if not value.isdigit() or len(value) > _DIGITS_MAX:
@@ -58,4 +73,23 @@ def orders_of(properties: Properties, *, now_ms: int) -> Orders:
     if len(_DELAYS) in ranks:
         record = ranks.index(len(_DELAYS))
         raise MalformedBatch(f"record {record}: a batch has a delay in every record or in none")
-    return Orders(np.array(due_ms, dtype=np.int64), ids)
+    return np.array(due_ms, dtype=np.int64)
+
+
+def message_ids_of(properties: Properties) -> list[str]:
+    """Return the unique id of each message, empty where it has none; the last one counts.
+
+    A loop over messages: 0.7 us each.
+    """
+    matches = list(_ID.finditer(properties.data.tobytes()))
+    ids = [""] * len(properties.lengths)
+    records = _records_of(properties, [match.start() for match in matches])
+    for record, match in zip(records.tolist(), matches, strict=True):
+        ids[record] = match[1].decode()
+    return ids
+
+
+def _records_of(properties: Properties, at: Sequence[int]) -> NDArray[np.int64]:
+    """Return which record each place in the sections belongs to."""
+    ends = np.cumsum(properties.lengths)
+    return np.searchsorted(ends, np.array(at, dtype=np.int64), side="right")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from apps.engine.broker.hold import Key
+from apps.engine.broker.intake import answers_of
 from apps.engine.broker.produce import CheckedBatch
 from apps.engine.broker.retrypolicy import check_delay
 from apps.engine.broker.sharing import SharedFrames, Written
@@ -44,33 +45,21 @@ class MessageVerbs:
         self._host.check_serving()
         checked = self._host.broker.appender.check(batches)
         if any(batch.special for batch in checked):
-            return await self._append_special(checked, ack=ack)
-        appended, frame_end = await self._frames.append(checked)
+            answers, frame_end = await self._append_special(checked)
+        else:
+            answers, frame_end = await self._frames.append(checked)
         if ack is AckMode.SYNC:
             await self._host.commits.durable(frame_end)
-        return appended
+        return answers
 
-    async def _append_special(
-        self, checked: Sequence[CheckedBatch], *, ack: AckMode
-    ) -> list[Appended]:
+    async def _append_special(self, checked: Sequence[CheckedBatch]) -> Written:
         """Store batches of which some are delayed, or numbered by their producer."""
         if any(Special.SEQUENCE in batch.special for batch in checked):
             with self._host.writing():
-                answers, frame_end = self._frames.alone(
-                    partial(self._host.broker.repeats.append, checked)
-                )
-            if ack is AckMode.SYNC:
-                await self._host.commits.durable(frame_end)
-            return answers
+                return self._frames.alone(partial(self._host.broker.repeats.append, checked))
         routed = self._host.broker.intake.route(checked)
-        stored, frame_end = await self._frames.append([p for one in routed for p in one.parts])
-        if ack is AckMode.SYNC:
-            await self._host.commits.durable(frame_end)
-        answers, at = [], 0
-        for one in routed:
-            answers.append(one.answer(stored[at : at + len(one.parts)]))
-            at += len(one.parts)
-        return answers
+        stored, frame_end = await self._frames.append([p for way in routed for p in way.parts])
+        return answers_of(routed, stored), frame_end
 
     def _write(self, checked: list[CheckedBatch]) -> Written:
         host = self._host
