@@ -2,9 +2,10 @@
 
 from datetime import datetime
 
-from apps.core.moments import moment, ms_of
-from apps.core.pagination import rfc3339
+from apps.core.moments import ms_of
+from apps.core.pagination import rfc3339, rfc3339_or_none
 from apps.deadletters.models import DeadLetter, JobState, ResendJob, ResendTrouble
+from apps.deadletters.records import retry_topic_of
 from apps.deadletters.selectors import Body, GroupLetters
 
 # A page shows the begin of a body; the export has all of it.
@@ -50,24 +51,16 @@ def letter_row(letter: DeadLetter, *, now_ms: int) -> Row:
         "size_bytes": letter.size_bytes,
         "dead_at": rfc3339(letter.dead_at),
         "dead_s": age_s(letter.dead_at, now_ms),
-        "first_failed_at": _time(letter.first_failed_at),
+        "first_failed_at": rfc3339_or_none(letter.first_failed_at),
         "job_id": letter.job_id,
-        "resent_at": _time(letter.resent_at),
+        "resent_at": rfc3339_or_none(letter.resent_at),
         "resent_topic": letter.resent_topic,
         "resent_queue": letter.resent_queue,
         "resent_offset": letter.resent_offset,
-        "discarded_at": _time(letter.discarded_at),
+        "discarded_at": rfc3339_or_none(letter.discarded_at),
         "discarded_by": letter.discarded_by,
         "discard_reason": letter.discard_reason,
     }
-
-
-def attempt_rows(letter: DeadLetter) -> list[Row]:
-    """Return the failed attempts of a letter, in order."""
-    return [
-        {"number": number, "at": rfc3339(moment(at_ms)), "reason": reason, "client_id": client_id}
-        for number, at_ms, reason, client_id in letter.history
-    ]
 
 
 def body_row(body: Body) -> Row:
@@ -89,7 +82,7 @@ def job_row(job: ResendJob, *, now_ms: int) -> Row:
         "id": job.pk,
         "group": job.group,
         "target": job.target,
-        "is_group_only": job.target == f"%RETRY%{job.group}",
+        "is_group_only": job.target == retry_topic_of(job.group),
         "rate_per_s": job.rate_per_s,
         "dry_run": job.dry_run,
         "plan": job.plan,
@@ -110,8 +103,8 @@ def job_row(job: ResendJob, *, now_ms: int) -> Row:
         "created_by": job.created_by,
         "created_at": rfc3339(job.created_at),
         "created_s": age_s(job.created_at, now_ms),
-        "started_at": _time(job.started_at),
-        "ended_at": _time(job.ended_at),
+        "started_at": rfc3339_or_none(job.started_at),
+        "ended_at": rfc3339_or_none(job.ended_at),
     }
 
 
@@ -143,7 +136,3 @@ def trouble_row(trouble: ResendTrouble) -> Row:
 def age_s(at: datetime | None, now_ms: int) -> int | None:
     """Return how long ago a moment was; never less than 0, whatever the clocks say."""
     return None if at is None else max(0, now_ms - ms_of(at)) // 1000
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else rfc3339(at)

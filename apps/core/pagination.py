@@ -16,6 +16,8 @@ Item = TypeVar("Item")
 ITEMS_DEFAULT = 100
 # A page is built in memory; a thousand rows keep an answer under a few hundred kilobytes.
 ITEMS_MAX = 1000
+# A larger one has no column to be compared with.
+ROW_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,19 @@ def page_request(query: QueryDict) -> PageRequest:
     if not 1 <= int(limit) <= ITEMS_MAX:
         raise ValidationError({"limit": [f"must be from 1 to {ITEMS_MAX}"]})
     return PageRequest(after=_decoded(query.get("cursor", "")), items_max=int(limit))
+
+
+def number_after(request: PageRequest, *, highest: int = ROW_MAX) -> int | None:
+    """Return the number a page comes after, where items are named by numbers; None at the start.
+
+    Raises ValidationError for a cursor of another list.
+    """
+    if not request.after:
+        return None
+    is_number = request.after.isascii() and request.after.isdigit() and len(request.after) <= 19
+    if not is_number or int(request.after) > highest:
+        raise ValidationError({"cursor": ["was not handed out by this server"]})
+    return int(request.after)
 
 
 def page_of(
@@ -62,6 +77,11 @@ def sampled_at() -> str:
 def rfc3339(moment: datetime) -> str:
     """Write a moment as RFC 3339 in UTC with milliseconds."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rfc3339_or_none(moment: datetime | None) -> str | None:
+    """Write a moment as `rfc3339` does; None where there was none yet."""
+    return None if moment is None else rfc3339(moment)
 
 
 def _encoded(key: str) -> str:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
+
+from apps.core.pagination import ITEMS_MAX
 
 
 class ProblemEntry(serializers.Serializer[Any]):
@@ -30,3 +32,11 @@ PROBLEM_RESPONSES = {
     "4XX": OpenApiResponse(Problem, description="The request was refused."),
     "5XX": OpenApiResponse(Problem, description="The server could not carry it out."),
 }
+
+
+def page_parameters(things: str) -> tuple[OpenApiParameter, OpenApiParameter]:
+    """Return the parameters that every list of `things` takes."""
+    return (
+        OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
+        OpenApiParameter("limit", int, description=f"{things} on a page, 1 to {ITEMS_MAX}"),
+    )

@@ -16,8 +16,8 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
-from apps.core.moments import moment
-from apps.core.pagination import rfc3339
+from apps.core.pagination import rfc3339, rfc3339_or_none
+from apps.deadletters.attempts import attempts_of
 from apps.deadletters.models import DeadLetter
 from apps.deadletters.selectors import Body, bodies
 
@@ -113,17 +113,9 @@ def _line(letter: DeadLetter, body: Body | None) -> Line:
         "message_id": letter.message_id,
         "keys": letter.keys.split(),
         "tag": letter.tag or None,
-        "attempts": [
-            {
-                "number": number,
-                "at": rfc3339(moment(at_ms)),
-                "reason": reason,
-                "client_id": client_id,
-            }
-            for number, at_ms, reason, client_id in letter.history
-        ],
+        "attempts": attempts_of(letter),
         "reason": letter.reason,
-        "first_failed_at": None if first is None else rfc3339(first),
+        "first_failed_at": rfc3339_or_none(first),
         "dead_at": rfc3339(letter.dead_at),
         "body": text,
         "body_base64": body.base64 if body is not None and text is None else None,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from apps.core.pagination import rfc3339
+from apps.core.pagination import rfc3339_or_none
 from apps.deadletters.models import DeadLetter, State
 
 # Letters that one request names one by one; more are named by a filter.
@@ -55,8 +55,8 @@ class LetterFilter:
             "origin_topic": self.origin_topic,
             "key": self.key,
             "message_id": self.message_id,
-            "from": None if self.first_at is None else rfc3339(self.first_at),
-            "to": None if self.end_at is None else rfc3339(self.end_at),
+            "from": rfc3339_or_none(self.first_at),
+            "to": rfc3339_or_none(self.end_at),
             "reason": self.reason,
         }
         return {name: str(value) for name, value in said.items() if value is not None}

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, Self
 
 from tests.histories.events import Event, Kind, Verb
+from tests.histories.faults import CUT, KILL
 from tests.histories.history import History, of_events
 
 TOPIC = "orders"
@@ -155,9 +156,9 @@ class Story:
         )
 
     def fault(self, fault: str, target: str, *, at_ms: float) -> Self:
-        """Disturb a process; a kill ends it at once."""
+        """Disturb a process; a kill or a power cut ends it at once."""
         self.notice(at_ms, Verb.NEMESIS, fault=fault, target=target)
-        if fault == "kill":
+        if fault in (KILL, CUT):
             role = "broker" if target == "broker" else "client"
             self.notice(at_ms, Verb.PROCESS, target=target, state="ended", role=role)
         return self

@@ -83,6 +83,22 @@ class CareStory(Story):
         times_ms = (at_ms + 2, at_ms + 3)
         return self.operate("a", Verb.BACK, times_ms, asked, outcomes=[outcome])
 
+    def lease(self, id_: str, offset: int, *, at_ms: float, is_failed: bool = False) -> Self:
+        """Hand a message out for a while, and let the client say that it failed, or nothing."""
+        asked = {
+            "group": GROUP,
+            "client": "a",
+            "topic": TOPIC,
+            "queue": 0,
+            "messages": [[id_, offset, f"digest of {id_}"]],
+            "invisible_ms": 1_000,
+        }
+        self.operate("a", Verb.DELIVER, (at_ms, at_ms + 1), asked, done=0)
+        if is_failed:
+            asked = {"group": GROUP, "client": "a", "ids": [id_]}
+            self.operate("a", Verb.NACK, (at_ms + 2, at_ms + 3), asked)
+        return self
+
     def ack(self, id_: str, *, at_ms: float) -> Self:
         """Acknowledge a message of a lease."""
         asked = {"group": GROUP, "client": "a", "ids": [id_]}

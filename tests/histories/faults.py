@@ -8,6 +8,9 @@ from tests.histories.events import Kind, Verb
 from tests.histories.history import NEVER_NS, SECOND_NS, History
 
 HEAL = "heal"
+KILL = "kill"
+CUT = "cut"
+"""A power cut: what was not synced is gone. A kill leaves everything that was written."""
 PAUSE = "pause"
 RESUME = "resume"
 

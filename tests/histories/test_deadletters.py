@@ -166,3 +166,34 @@ def test_without_a_reading_or_a_limit_nothing_is_known() -> None:
     assert judged(dead()).validity is Validity.UNKNOWN
     unlimited = CareStory().send("m").letters(("m", 1, 0), at_ms=100)
     assert judged(unlimited).validity is Validity.UNKNOWN
+
+
+def handed_out(times: int, fault: str, *, at_ms: float) -> CareStory:
+    """Hand a message out so often, 10 ms apart and never settled, with a fault in between."""
+    told = CareStory().policy(MAX).send("m").send("n", at_ms=5, offset=1)
+    for number in range(times):
+        told.lease("m", 0, at_ms=10 * (number + 1))
+    told.fault(fault, "broker", at_ms=at_ms).start_broker(at_ms=at_ms + 1)
+    told.fail("n", 1, at_ms=90, level=-1)
+    return told.letters(("n", 1, 1), at_ms=100)
+
+
+def test_what_a_power_cut_took_back_may_come_once_more_and_no_more_than_that() -> None:
+    kept = handed_out(MAX + 1, "kill", at_ms=35)
+    killed = handed_out(MAX + 2, "kill", at_ms=35)
+    cut = handed_out(MAX + 2, "cut", at_ms=15)
+    too_often = handed_out(MAX + 3, "cut", at_ms=15)
+
+    assert judged(kept).validity is Validity.VALID
+    assert judged(killed).validity is Validity.INVALID
+    assert judged(cut).validity is Validity.VALID
+    assert judged(too_often).validity is Validity.INVALID
+
+
+def test_a_failure_that_was_answered_before_a_power_cut_counts() -> None:
+    told = CareStory().policy(MAX).send("m")
+    for number in range(MAX + 2):
+        told.lease("m", 0, at_ms=10 * (number + 1), is_failed=True)
+    told.fault("cut", "broker", at_ms=19).start_broker(at_ms=19.5)
+
+    assert judged(told.letters(("m", MAX + 1, 0), at_ms=100)).validity is Validity.INVALID

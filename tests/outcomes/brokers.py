@@ -17,6 +17,7 @@ from apps.engine.config import EngineConfig
 from apps.engine.failuretypes import RetryPolicy
 from apps.engine.local import LocalEngine
 from apps.engine.types import CatalogSnapshot, GroupSpec, TopicSpec
+from tests.histories.faults import CUT, KILL
 from tests.outcomes.calls import Reply
 from tests.outcomes.field import (
     DEADLINE_S,
@@ -31,6 +32,8 @@ from tests.outcomes.field import (
 from tests.process.product import SEGMENT_BYTES, Broker, Unanswered
 
 _BROKER = "broker"
+# The page cache of this one lies in its own process, so that a kill is a power cut.
+VOLATILE = ("tests/process/volatile_broker.py",)
 
 
 class BrokerField(Field):
@@ -40,6 +43,7 @@ class BrokerField(Field):
         """Make the store; `command` runs the broker, where not the product's."""
         super().__init__(directory, seed)
         self.broker = Broker(directory / "broker", *command)
+        self._end = CUT if command == VOLATILE else KILL
         self.broker.data.mkdir(parents=True)
         self._is_up = threading.Event()
         asyncio.run(_make_store(self.broker.data / "store"))
@@ -79,7 +83,7 @@ class BrokerField(Field):
 
     def kill(self) -> None:
         """Kill it and start it again; on a volatile disk that is a power cut."""
-        self.nemesis("kill", _BROKER)
+        self.nemesis(self._end, _BROKER)
         self._is_up.clear()
         self.broker.kill()
         self.process(_BROKER, "ended")

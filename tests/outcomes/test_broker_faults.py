@@ -15,7 +15,7 @@ import pytest
 
 from tests.histories.history import History
 from tests.outcomes import roles
-from tests.outcomes.brokers import BrokerField
+from tests.outcomes.brokers import VOLATILE, BrokerField
 from tests.outcomes.field import READERS
 from tests.outcomes.judging import judge
 
@@ -23,7 +23,6 @@ pytestmark = pytest.mark.process
 
 # A failing seed is run again with this variable.
 SEED = int(os.environ.get("MQWEB_TEST_SEED") or random.randrange(1 << 32))
-VOLATILE = ("tests/process/volatile_broker.py",)
 ROLES = {
     "delayer": roles.delay,
     "leveller": roles.delay_by_levels,

@@ -1,13 +1,12 @@
 """Shapes of the clockwork on the wire. What has not happened is null."""
 
-from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
 
 from apps.clockwork.models import Outcome, Part
 from apps.clockwork.selectors import Clockwork, PartView, RunView, TaskView
-from apps.core.pagination import rfc3339
+from apps.core.pagination import rfc3339, rfc3339_or_none
 
 
 class TaskDocument(serializers.Serializer[Any]):
@@ -79,7 +78,7 @@ def rendered(found: Clockwork) -> dict[str, object]:
         "stands_still": found.stands_still,
         "reason": found.reason or None,
         "missing": list(found.missing),
-        "last_step_at": _moment(found.last_step_at),
+        "last_step_at": rfc3339_or_none(found.last_step_at),
         "tasks": [_task(task) for task in found.tasks],
         "parts": [_part(part) for part in found.parts],
         "runs": [_run(run) for run in found.runs],
@@ -93,7 +92,7 @@ def _task(task: TaskView) -> dict[str, object]:
         "every_s": task.every_s,
         "is_running": task.is_running,
         "is_overdue": task.is_overdue,
-        "last_started_at": _moment(task.last_started_at),
+        "last_started_at": rfc3339_or_none(task.last_started_at),
         "last_duration_ms": task.last_duration_ms,
         "last_outcome": task.last_outcome or None,
         "last_error": task.last_error or None,
@@ -126,7 +125,3 @@ def _run(run: RunView) -> dict[str, object]:
         "done": run.done,
         "error": run.error or None,
     }
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else rfc3339(moment)

@@ -21,6 +21,7 @@ from apps.core.exceptions import ProblemError
 from apps.core.queries import asked_number
 from apps.deadletters import selectors, services
 from apps.deadletters.asked import asked_filter, number_of
+from apps.deadletters.attempts import attempts_of
 from apps.deadletters.filters import IDS_MAX, letters_by_id
 from apps.deadletters.forms import DiscardForm, ResendForm
 from apps.deadletters.models import DeadLetter, State
@@ -117,7 +118,7 @@ def letter(posted: Posted, _request: HttpRequest, *, name: str, number: int) -> 
         values={
             "name": name,
             "row": shown.letter_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
-            "attempts": shown.attempt_rows(found),
+            "attempts": attempts_of(found),
             "body": None if body is None else shown.body_row(body),
             "trouble": trouble or ("" if body else "The log does not hold it any more."),
         },

@@ -8,7 +8,7 @@ from rest_framework.views import APIView
 
 from apps.core.pagination import ITEMS_DEFAULT, ITEMS_MAX, listing
 from apps.core.queries import asked_name, asked_number, asked_time_ms
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.delays import selectors
 from apps.delays.api.serializers import (
     DelayedList,
@@ -36,8 +36,7 @@ class DelayedListView(APIView):
                 "from", str, description="first due time, RFC 3339 or milliseconds since 1970"
             ),
             OpenApiParameter("to", str, description="due times before this one"),
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="messages on a page, 1 to 1000"),
+            *page_parameters("messages"),
         ],
         responses={200: DelayedList, **PROBLEM_RESPONSES},
         tags=["delays"],

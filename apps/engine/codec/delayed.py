@@ -18,7 +18,8 @@ _NAMED = re.compile(
 )
 # More digits are no time anybody means, and would not fit the arithmetic.
 _DIGITS_MAX = 15
-_MOMENT = re.compile(rb"\x02TIMER_DELIVER_MS\x01([0-9]{1,15})\x02")
+# Its end is only looked at: it is what stands in front of the next record's first name.
+_MOMENT = re.compile(rb"\x02TIMER_DELIVER_MS\x01([0-9]{1,15})(?=\x02)")
 _ID = re.compile(rb"(?:\A|(?<=\x02))UNIQ_KEY\x01([^\x02]*)(?=\x02)")
 
 

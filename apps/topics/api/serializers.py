@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from apps.core.pagination import rfc3339, sampled_at
+from apps.core.pagination import rfc3339_or_none, sampled_at
 from apps.core.serializers import (
     StrictBooleanField,
     StrictChoiceField,
@@ -127,8 +127,8 @@ def rendered(state: TopicState) -> dict[str, object]:
             }
             for queue in state.queues
         ],
-        "created_at": None if state.created_at is None else rfc3339(state.created_at),
-        "updated_at": None if state.updated_at is None else rfc3339(state.updated_at),
+        "created_at": rfc3339_or_none(state.created_at),
+        "updated_at": rfc3339_or_none(state.updated_at),
         "sampled_at": sampled_at(),
     }
 

@@ -1,14 +1,14 @@
 """REST views of topics: translate, call one service or selector, translate back."""
 
 from django.http import HttpResponse
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.core.pagination import listing, page_of, page_request
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.types import TopicType
 from apps.topics import selectors, services
 from apps.topics.api.serializers import TopicChange, TopicDocument, TopicList, rendered
@@ -20,8 +20,7 @@ class TopicListView(APIView):
     @extend_schema(
         operation_id="list_topics",
         parameters=[
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="topics on a page, 1 to 1000"),
+            *page_parameters("topics"),
         ],
         responses={200: TopicList, **PROBLEM_RESPONSES},
         tags=["topics"],

@@ -1,15 +1,14 @@
 """REST views of transactions: translate, call one service or selector, translate back."""
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.core.actors import actor_of
-from apps.core.pagination import PageRequest, listing, page_of, page_request
+from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.queries import asked_name
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.core.serializers import StrictSerializer
 from apps.transactions import selectors, services
 from apps.transactions.api.serializers import (
@@ -20,6 +19,9 @@ from apps.transactions.api.serializers import (
     rendered_transaction,
 )
 
+# As many messages as no log will ever hold.
+_HALF_OFFSET_MAX = 10**18 - 1
+
 
 class TransactionListView(APIView):
     """Undecided transactions."""
@@ -28,8 +30,7 @@ class TransactionListView(APIView):
         operation_id="list_transactions",
         parameters=[
             OpenApiParameter("producer_group", str, description="only this producer group"),
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="transactions on a page, 1 to 1000"),
+            *page_parameters("transactions"),
         ],
         responses={200: TransactionList, **PROBLEM_RESPONSES},
         tags=["transactions"],
@@ -37,10 +38,11 @@ class TransactionListView(APIView):
     def get(self, request: Request) -> Response:
         """List the transactions nobody has decided yet, oldest first."""
         wanted = page_request(request.query_params)
+        after = number_after(wanted, highest=_HALF_OFFSET_MAX)
 
         found = selectors.pending(
             producer_group=asked_name(request.query_params, "producer_group"),
-            after=_half_offset_after(wanted),
+            after=-1 if after is None else after,
             transactions_max=wanted.items_max + 1,
         )
 
@@ -78,12 +80,3 @@ class TransactionCheckView(APIView):
         found = services.check_now(transaction_id=transaction_id, by=actor_of(request._request))
 
         return Response(rendered_transaction(found))
-
-
-def _half_offset_after(wanted: PageRequest) -> int:
-    """Return the half offset a page comes after; -1 for the first page."""
-    if not wanted.after:
-        return -1
-    if not (wanted.after.isascii() and wanted.after.isdigit() and len(wanted.after) <= 18):
-        raise ValidationError({"cursor": ["was not handed out by this server"]})
-    return int(wanted.after)

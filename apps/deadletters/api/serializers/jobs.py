@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from rest_framework import serializers
 
 from apps.core.moments import moment
-from apps.core.pagination import rfc3339
+from apps.core.pagination import rfc3339, rfc3339_or_none
 from apps.core.serializers import (
     StrictBooleanField,
     StrictChoiceField,
@@ -209,8 +209,8 @@ def rendered_job(job: ResendJob) -> dict[str, object]:
         "error": job.error,
         "created_by": job.created_by,
         "created_at": rfc3339(job.created_at),
-        "started_at": None if job.started_at is None else rfc3339(job.started_at),
-        "ended_at": None if job.ended_at is None else rfc3339(job.ended_at),
+        "started_at": rfc3339_or_none(job.started_at),
+        "ended_at": rfc3339_or_none(job.ended_at),
         "cancel_requested": job.cancel_requested,
         "cancelled_by": job.cancelled_by or None,
     }

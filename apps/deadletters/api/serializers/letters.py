@@ -1,12 +1,12 @@
 """Dead letters, as they are answered. Unknown is null; offsets travel as strings."""
 
-from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
 
 from apps.core.moments import moment
-from apps.core.pagination import rfc3339
+from apps.core.pagination import rfc3339, rfc3339_or_none
+from apps.deadletters.attempts import attempts_of
 from apps.deadletters.models import DeadLetter, State
 from apps.deadletters.selectors import Body
 
@@ -82,25 +82,17 @@ def rendered_letter(letter: DeadLetter) -> dict[str, object]:
         "tag": letter.tag or None,
         "attempt_count": letter.attempts,
         "reason": letter.reason,
-        "attempts": [
-            {
-                "number": number,
-                "at": rfc3339(moment(at_ms)),
-                "reason": reason,
-                "client_id": client_id,
-            }
-            for number, at_ms, reason, client_id in letter.history
-        ],
-        "first_failed_at": _time(letter.first_failed_at),
+        "attempts": attempts_of(letter),
+        "first_failed_at": rfc3339_or_none(letter.first_failed_at),
         "dead_at": rfc3339(letter.dead_at),
         "size_bytes": letter.size_bytes,
         "job_id": None if letter.job_id is None else str(letter.job_id),
         "trouble": letter.trouble,
-        "resent_at": _time(letter.resent_at),
+        "resent_at": rfc3339_or_none(letter.resent_at),
         "resent_topic": letter.resent_topic or None,
         "resent_queue": letter.resent_queue,
         "resent_offset": _offset(letter.resent_offset),
-        "discarded_at": _time(letter.discarded_at),
+        "discarded_at": rfc3339_or_none(letter.discarded_at),
         "discarded_by": letter.discarded_by or None,
         "discard_reason": letter.discard_reason or None,
     }
@@ -117,10 +109,6 @@ def rendered_body(body: Body | None) -> dict[str, object]:
         "properties": dict(body.properties),
         "born_time": _born(body.born_time_ms),
     }
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else rfc3339(at)
 
 
 def _offset(offset: int | None) -> str | None:

@@ -6,9 +6,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from apps.core.actors import actor_of
-from apps.core.pagination import listing, page_of, page_request
+from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.queries import asked_name
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.deadletters import selectors, services
 from apps.deadletters.api.serializers.jobs import (
     JobDocument,
@@ -18,7 +18,6 @@ from apps.deadletters.api.serializers.jobs import (
     rendered_troubles,
 )
 from apps.deadletters.asked import number_of
-from apps.groups.api.pages import row_before
 
 
 class JobListView(APIView):
@@ -28,8 +27,7 @@ class JobListView(APIView):
         operation_id="list_jobs",
         parameters=[
             OpenApiParameter("group", str, description="only this group's"),
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="jobs on a page, 1 to 1000"),
+            *page_parameters("jobs"),
         ],
         responses={200: JobList, **PROBLEM_RESPONSES},
         tags=["jobs"],
@@ -40,7 +38,7 @@ class JobListView(APIView):
 
         found = selectors.jobs(
             group=asked_name(request.query_params, "group"),
-            before=row_before(wanted),
+            before=number_after(wanted),
             lines_max=wanted.items_max + 1,
         )
 

@@ -10,9 +10,9 @@ from rest_framework.views import APIView
 
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
-from apps.core.pagination import listing, page_of, page_request
+from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.queries import asked_number
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.deadletters import exporting, selectors, services
 from apps.deadletters.api.serializers.jobs import (
     DiscardDocument,
@@ -29,7 +29,6 @@ from apps.deadletters.api.serializers.letters import (
 )
 from apps.deadletters.asked import asked_filter, number_of
 from apps.deadletters.models import State
-from apps.groups.api.pages import row_before
 
 _FILTER = [
     OpenApiParameter("state", str, enum=State.values),
@@ -49,8 +48,7 @@ class LetterListView(APIView):
         operation_id="list_dead_letters",
         parameters=[
             *_FILTER,
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="letters on a page, 1 to 1000"),
+            *page_parameters("letters"),
         ],
         responses={200: LetterList, **PROBLEM_RESPONSES},
         tags=["dead letters"],
@@ -58,7 +56,7 @@ class LetterListView(APIView):
     def get(self, request: Request, group: str) -> Response:
         """List a group's dead letters, the newest first, without their bodies."""
         wanted = page_request(request.query_params)
-        before = row_before(wanted)
+        before = number_after(wanted)
 
         found = asked_filter(request.query_params).letters(group)
 

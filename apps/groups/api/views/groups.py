@@ -1,15 +1,14 @@
 """REST views of groups and their assignments."""
 
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.core.pagination import listing, page_of, page_request
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.pagination import listing, number_after, page_of, page_request
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.groups import decisions, selectors, services
-from apps.groups.api.pages import row_before
 from apps.groups.api.serializers.groups import GroupDocument, GroupList, rendered_group
 from apps.groups.api.serializers.history import RebalanceList, rendered_rebalance
 from apps.groups.api.serializers.settings import GroupChange
@@ -21,8 +20,7 @@ class GroupListView(APIView):
     @extend_schema(
         operation_id="list_groups",
         parameters=[
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="groups on a page, 1 to 1000"),
+            *page_parameters("groups"),
         ],
         responses={200: GroupList, **PROBLEM_RESPONSES},
         tags=["groups"],
@@ -75,8 +73,7 @@ class GroupRebalancesView(APIView):
     @extend_schema(
         operation_id="get_group_rebalances",
         parameters=[
-            OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-            OpenApiParameter("limit", int, description="assignments on a page, 1 to 1000"),
+            *page_parameters("assignments"),
         ],
         responses={200: RebalanceList, **PROBLEM_RESPONSES},
         tags=["groups"],
@@ -86,7 +83,7 @@ class GroupRebalancesView(APIView):
         wanted = page_request(request.query_params)
 
         found = selectors.rebalances(
-            group, before=row_before(wanted), lines_max=wanted.items_max + 1
+            group, before=number_after(wanted), lines_max=wanted.items_max + 1
         )
 
         rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))

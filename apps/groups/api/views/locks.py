@@ -5,11 +5,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from apps.core.pagination import listing, page_of, page_request
-from apps.core.schema import PROBLEM_RESPONSES
+from apps.core.pagination import listing, number_after, page_of, page_request
+from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.grouptypes import QueueLockState
 from apps.groups import selectors, services
-from apps.groups.api.pages import row_before
 from apps.groups.api.serializers.history import (
     LockList,
     ReleaseDocument,
@@ -20,8 +19,7 @@ from apps.groups.api.serializers.history import (
 )
 
 _PAGE = [
-    OpenApiParameter("cursor", str, description="`next_cursor` of the page before"),
-    OpenApiParameter("limit", int, description="lines on a page, 1 to 1000"),
+    *page_parameters("lines"),
 ]
 _LOCK = OpenApiParameter(
     "lock", str, OpenApiParameter.PATH, description="`group~topic~queue`, as `GET /locks` names it"
@@ -71,7 +69,7 @@ class LockTransitionsView(APIView):
             group,
             place.topic,
             place.queue,
-            before=row_before(wanted),
+            before=number_after(wanted),
             lines_max=wanted.items_max + 1,
         )
 

@@ -1,0 +1,13 @@
+"""The failed attempts of a dead letter, as they are shown everywhere. Knows no request, no page."""
+
+from apps.core.moments import moment
+from apps.core.pagination import rfc3339
+from apps.deadletters.models import DeadLetter
+
+
+def attempts_of(letter: DeadLetter) -> list[dict[str, object]]:
+    """Return the failed attempts of a letter, in order: number, at, reason and client_id."""
+    return [
+        {"number": number, "at": rfc3339(moment(at_ms)), "reason": reason, "client_id": client_id}
+        for number, at_ms, reason, client_id in letter.history
+    ]
