@@ -18,7 +18,17 @@ from benchmarks.peers.nats import Nats
 from benchmarks.peers.rabbitmq import RabbitMq
 from benchmarks.peers.redis import Redis
 from benchmarks.readings import Reading
-from benchmarks.runs import batches, celery, delays, engine, holds, latency, one_by_one, rest
+from benchmarks.runs import (
+    batches,
+    celery,
+    delays,
+    engine,
+    holds,
+    latency,
+    levels,
+    one_by_one,
+    rest,
+)
 from benchmarks.settings import Settings
 from benchmarks.sides import Side
 
@@ -26,6 +36,7 @@ _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "engine": engine.measure,
     "holds": holds.measure,
     "delays": delays.measure,
+    "levels": levels.measure,
     "batches": batches.measure,
     "one_by_one": one_by_one.measure,
     "rest": rest.measure,
