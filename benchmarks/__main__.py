@@ -12,22 +12,26 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from benchmarks import machine, report
+from benchmarks import machine, plots, report
 from benchmarks.ours import Mqweb
 from benchmarks.peers.nats import Nats
 from benchmarks.peers.rabbitmq import RabbitMq
 from benchmarks.peers.redis import Redis
 from benchmarks.readings import Reading
 from benchmarks.runs import (
+    backlog,
     batches,
     celery,
     delays,
     engine,
     holds,
+    idle,
     latency,
     levels,
     one_by_one,
+    recovery,
     rest,
+    sweeps,
 )
 from benchmarks.settings import Settings
 from benchmarks.sides import Side
@@ -35,12 +39,16 @@ from benchmarks.sides import Side
 _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "engine": engine.measure,
     "holds": holds.measure,
+    "idle": idle.measure,
+    "backlog": backlog.measure,
+    "recovery": recovery.measure,
     "delays": delays.measure,
     "levels": levels.measure,
     "batches": batches.measure,
     "one_by_one": one_by_one.measure,
     "rest": rest.measure,
     "latency": latency.measure,
+    "sweeps": sweeps.measure,
     "celery": celery.measure,
 }
 _PEERS: dict[str, Callable[[], Side]] = {"redis": Redis, "nats": Nats, "rabbitmq": RabbitMq}
@@ -83,7 +91,12 @@ def _run(chosen: argparse.Namespace, directory: Path) -> int:
     command = f"python -m benchmarks {shlex.join(sys.argv[1:])}".strip()
     print(f"Command: `{command}`; {settings.repetitions} repetitions, medians and the worst.\n")
     print(report.machine_facts(facts, versions), end="\n\n")
-    print(report.tables(readings))
+    print(report.tables(readings), end="\n\n")
+    print("### everything, by the best way of each\n")
+    print(report.summary(readings, [side.name.split()[0] for side in sides]))
+    if chosen.plots is not None:
+        for path in plots.draw(readings, chosen.plots, command=command):
+            print(f"drawn: {path}", file=sys.stderr)
     if chosen.json is not None:
         _write_json(chosen.json, command, facts, versions, readings)
     return 1 if report.has_fault(readings) else 0
@@ -131,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--json", type=Path, help="also write every reading to this file")
+    parser.add_argument(
+        "--plots", type=Path, help="draw the curves of `sweeps` into this directory"
+    )
     parser.add_argument("--directory", type=Path, help="disk to work on; a temporary one if unset")
     return parser
 

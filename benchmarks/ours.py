@@ -67,6 +67,14 @@ class MqwebClient:
                     producer.send_many(topic, bodies[start : start + _SEND_MANY])
             return time.perf_counter() - started
 
+    def produce_batches(self, topic: str, bodies: Sequence[bytes], batch: int) -> float:
+        """Wait for each call of `send_many`."""
+        with self._producer(linger_ms=0.0) as producer:
+            started = time.perf_counter()
+            for start in range(0, len(bodies), batch):
+                producer.send_many(topic, bodies[start : start + batch])
+            return time.perf_counter() - started
+
     def consume(self, topic: str, count: int) -> tuple[float, list[bytes]]:
         """Take messages, parsed and checked, and settle them."""
         return self._pull(topic, count) if self.is_by_position else self._receive(topic, count)

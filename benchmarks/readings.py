@@ -14,6 +14,9 @@ class Work:
     headline: str
     is_lower_better: bool = False
     note: str = ""
+    plot: str = ""
+    """The curve it is a point of, at `at`; empty where it is none."""
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

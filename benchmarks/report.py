@@ -30,14 +30,49 @@ def tables(readings: Sequence[Reading]) -> str:
     )
 
 
+def summary(readings: Sequence[Reading], families: Sequence[str]) -> str:
+    """Return one table of everything: each family of sides by its best way, and the ratio.
+
+    `families` are the names sides begin with, ours first. The ratio is to the best peer that
+    promises what the mode asks for; points of plots are left out.
+    """
+    head = ["work", *families, "ratio", "acknowledged means"]
+    lines = [_line(head), _line(["---"] * len(head))]
+    works = dict.fromkeys(reading.work for reading in readings if not reading.work.plot)
+    for work in works:
+        rows = _rows([reading for reading in readings if reading.work == work])
+        best = [_best_of(work, rows, family) for family in families]
+        if best[0] is None:
+            # Parts that only we have are measured in several sizes; each has a table of its own.
+            continue
+        peers = [row for row in best[1:] if row is not None and not row.terms.is_weaker]
+        peers.sort(key=lambda row: row.middle(work.headline), reverse=not work.is_lower_better)
+        ratio = f"{_ratio(work, best[0], peers[0]):.2f}" if peers else ""
+        means = "; ".join(
+            f"{family}: {row.terms.text}"
+            for family, row in zip(families, best, strict=True)
+            if row is not None
+        )
+        cells = ["" if row is None else _figure(row.middle(work.headline)) for row in best]
+        lines.append(_line([f"{work.title}, {work.headline}", *cells, ratio, means]))
+    return "\n".join(lines)
+
+
+def _best_of(work: Work, rows: Sequence["_Row"], family: str) -> "_Row | None":
+    """Return the best row of a family: one that promises what was asked for, if there is one."""
+    found = [row for row in rows if row.side.startswith(family) and not row.faults]
+    found.sort(key=lambda row: row.middle(work.headline), reverse=not work.is_lower_better)
+    found.sort(key=lambda row: row.terms.is_weaker)
+    return found[0] if found else None
+
+
 def has_fault(readings: Sequence[Reading]) -> bool:
     """Say whether any measurement lost, duplicated or altered a message, or failed."""
     return any(reading.fault for reading in readings)
 
 
 def _section(work: Work, readings: Sequence[Reading]) -> str:
-    sides = list(dict.fromkeys(reading.side for reading in readings))
-    rows = [_Row([reading for reading in readings if reading.side == side]) for side in sides]
+    rows = _rows(readings)
     names = list(dict.fromkeys(name for row in rows for name in row.names))
     head = ["side", "messages", *names, f"{work.headline}, worst", "an acknowledgement means"]
     lines = [f"### {work.title}", ""]
@@ -47,6 +82,11 @@ def _section(work: Work, readings: Sequence[Reading]) -> str:
     lines += [_line(row.cells(work, names)) for row in rows]
     lines += ["", *_comparisons(work, rows)]
     return "\n".join(lines).rstrip()
+
+
+def _rows(readings: Sequence[Reading]) -> list["_Row"]:
+    sides = dict.fromkeys(reading.side for reading in readings)
+    return [_Row([reading for reading in readings if reading.side == side]) for side in sides]
 
 
 class _Row:

@@ -59,6 +59,10 @@ class Client(Protocol):
         """Send in batches; return the seconds until everything was acknowledged."""
         ...
 
+    def produce_batches(self, topic: str, bodies: Sequence[bytes], batch: int) -> float:
+        """Send so many at a time, all acknowledged before the next; return the seconds."""
+        ...
+
     def consume(self, topic: str, count: int) -> tuple[float, list[bytes]]:
         """Take and acknowledge messages in batches; return the seconds and the bodies.
 

@@ -39,6 +39,10 @@ class NatsClient:
         """Publish with up to 1,000 acknowledgements outstanding."""
         return asyncio.run(self._produce(topic, bodies))
 
+    def produce_batches(self, topic: str, bodies: Sequence[bytes], batch: int) -> float:
+        """Publish so many, and wait until all are acknowledged."""
+        return asyncio.run(self._produce_batches(topic, bodies, batch))
+
     def consume(self, topic: str, count: int) -> tuple[float, list[bytes]]:
         """Fetch 500 at a time and acknowledge them."""
         return _run(self._consume(topic, count))
@@ -68,6 +72,15 @@ class NatsClient:
                 # A refused message is missed by the consumer's check; its future is not kept.
                 await publish(topic, body)
             await jetstream.publish_async_completed()
+            return time.perf_counter() - started
+
+    async def _produce_batches(self, topic: str, bodies: Sequence[bytes], batch: int) -> float:
+        async with self._jetstream() as jetstream:
+            started = time.perf_counter()
+            for start in range(0, len(bodies), batch):
+                for body in bodies[start : start + batch]:
+                    await jetstream.publish_async(topic, body)
+                await jetstream.publish_async_completed()
             return time.perf_counter() - started
 
     async def _consume(self, topic: str, count: int) -> tuple[float, list[bytes]]:

@@ -46,6 +46,13 @@ class RabbitClient:
         """Publish on pika's asynchronous connection, the faster of the two."""
         return Publication(self._parameters(), topic, bodies, is_confirmed=self.is_confirmed).run()
 
+    def produce_batches(self, topic: str, bodies: Sequence[bytes], batch: int) -> float:
+        """Publish with so many confirms outstanding, also in `async` mode."""
+        publication = Publication(
+            self._parameters(), topic, bodies, is_confirmed=True, window=batch
+        )
+        return publication.run()
+
     def consume(self, topic: str, count: int) -> tuple[float, list[bytes]]:
         """Take what is pushed, acknowledging 500 at a time."""
         return self._take(topic, count, _ACK_EVERY, lambda body: body)

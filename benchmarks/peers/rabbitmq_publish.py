@@ -18,13 +18,15 @@ class Publication:
         bodies: Sequence[bytes],
         *,
         is_confirmed: bool,
+        window: int = _WINDOW,
     ) -> None:
-        """Connect when `run` is called; `is_confirmed` keeps at most 1,000 confirms outstanding."""
+        """Connect when `run` is called; `is_confirmed` keeps `window` confirms outstanding."""
         import pika
 
         self._topic = topic
         self._bodies = bodies
         self._is_confirmed = is_confirmed
+        self._window = window
         self._properties = pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent)
         self._sent = 0
         # Tags count from 1; confirms come in any order, singly or for all up to a tag.
@@ -71,7 +73,7 @@ class Publication:
 
     def _fill_window(self) -> None:
         start = self._sent
-        self._publish(min(_WINDOW - len(self._unconfirmed), len(self._bodies) - start))
+        self._publish(min(self._window - len(self._unconfirmed), len(self._bodies) - start))
         self._unconfirmed.update(range(start + 1, self._sent + 1))
 
     def _publish(self, count: int) -> None:

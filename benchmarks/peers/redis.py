@@ -41,11 +41,15 @@ class RedisClient:
 
     def produce(self, topic: str, bodies: Sequence[bytes]) -> float:
         """XADD in pipelines of 1,000."""
+        return self.produce_batches(topic, bodies, _PIPELINE)
+
+    def produce_batches(self, topic: str, bodies: Sequence[bytes], batch: int) -> float:
+        """XADD in pipelines of a size."""
         redis = self._connect()
         started = time.perf_counter()
-        for start in range(0, len(bodies), _PIPELINE):
+        for start in range(0, len(bodies), batch):
             pipeline = redis.pipeline(transaction=False)
-            for body in bodies[start : start + _PIPELINE]:
+            for body in bodies[start : start + batch]:
                 pipeline.xadd(topic, {_FIELD: body})
             pipeline.execute()
         return time.perf_counter() - started

@@ -22,11 +22,12 @@ _WARM_UP_S = 1
 # Both processes have imported what they need; this is for connecting.
 _LEAD_S = 1.0
 _DURABILITY = Durability.ASYNC
+NOTE = "Open loop; senders look every 1 ms for what is due; latency from the due time."
 WORK = Work(
     title=f"end to end, {_RATE_PER_S:,} msg/s of {_SIZE_BYTES:,} B, {_DURABILITY}",
     headline="p99 ms",
     is_lower_better=True,
-    note="Open loop; senders look every 1 ms for what is due; latency from the due time.",
+    note=NOTE,
 )
 
 
@@ -34,11 +35,12 @@ def measure(settings: Settings) -> Iterator[Reading]:
     """Yield readings, one side after the other in each repetition."""
     for _ in range(settings.repetitions):
         for side in settings.sides:
-            yield _reading(settings, side)
+            yield reading(settings, side, WORK, per_s=_RATE_PER_S)
 
 
-def _reading(settings: Settings, side: Side) -> Reading:
-    count = int((_WARM_UP_S + settings.seconds) * _RATE_PER_S)
+def reading(settings: Settings, side: Side, work: Work, *, per_s: int) -> Reading:
+    """Return one reading of a side at a rate."""
+    count = int((_WARM_UP_S + settings.seconds) * per_s)
     figures: dict[str, float] = {}
     try:
         with serving(settings, side, _DURABILITY):
@@ -47,7 +49,7 @@ def _reading(settings: Settings, side: Side) -> Reading:
             start = isolated.barrier(2)
             receiver = isolated.Running(receive, client, "work", count, start)
             try:
-                pace = isolated.Running(send, client, "work", count, start).result()
+                pace = isolated.Running(send, client, "work", count, per_s, start).result()
                 arrivals, fault = receiver.result()
             finally:
                 receiver.stop()
@@ -56,11 +58,11 @@ def _reading(settings: Settings, side: Side) -> Reading:
     except (ServerFailed, isolated.WorkFailed) as error:
         fault = str(error)
     return Reading(
-        work=WORK,
+        work=work,
         side=side.name,
         is_ours=settings.is_ours(side),
         terms=side.terms(_DURABILITY),
-        count=count - _WARM_UP_S * _RATE_PER_S,
+        count=count - _WARM_UP_S * per_s,
         figures=figures,
         fault=fault,
     )
@@ -70,7 +72,7 @@ def _figures(arrivals: Sequence[tuple[float, int]], pace: Pace) -> dict[str, flo
     latencies_ms = [
         (arrived_s - pace.due_at_s(index)) * 1000
         for arrived_s, index in arrivals
-        if index >= _WARM_UP_S * _RATE_PER_S
+        if index >= _WARM_UP_S * pace.per_s
     ]
     thousandths = statistics.quantiles(latencies_ms, n=1000)
     return {
@@ -86,13 +88,13 @@ def create(client: Client, topic: str) -> None:
     client.create(topic)
 
 
-def send(client: Client, topic: str, count: int, start: Barrier) -> Pace:
+def send(client: Client, topic: str, count: int, per_s: int, start: Barrier) -> Pace:
     """Send `count` messages, each when it is due; return when that was."""
     made = bodies.make(count, _SIZE_BYTES)
     # Whatever the client imports when it is first used is imported by this.
     client.create("sender-warm")
     start.wait()
-    pace = Pace(start_s=time.monotonic() + _LEAD_S, per_s=_RATE_PER_S)
+    pace = Pace(start_s=time.monotonic() + _LEAD_S, per_s=per_s)
     client.send_paced(topic, made, pace)
     return pace
 
