@@ -29,6 +29,7 @@ from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
 from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.retryqueues import RetryQueues
 from apps.engine.broker.schedule import Schedule
 from apps.engine.broker.sendback import SendBack
 from apps.engine.broker.sessions import Sessions
@@ -98,9 +99,6 @@ class Composed:
         self.sessions = Sessions(clock, sessions_max=SESSIONS_MAX)
         self.times = StoreTimes(log)
         self.access = AccessLocks(clock, progress=self.state.progress, readers_max=READERS_MAX)
-        self.offsets = Offsets(
-            self.state, self.recorder, self.queues, self.catalog, access=self.access
-        )
         self.begin = Begin(self.state, self.recorder, self.queues, self.catalog, self.times)
         self._compose_groups(config)
         self._compose_delays(config, tuning, failpoints)
@@ -166,6 +164,7 @@ class Composed:
             fences=fences,
             heartbeat_ms=config.member_timeout_ms // 3,
         )
+        retries = RetryQueues(self.queues, self.members)
         self.backlog = Backlog(
             state=self.state,
             queues=self.queues,
@@ -174,8 +173,17 @@ class Composed:
             access=self.access,
             members=self.members,
             times=self.times,
+            retries=retries,
             clock=clock,
             owner_of=self.assigner.owner,
+        )
+        self.offsets = Offsets(
+            self.state,
+            self.recorder,
+            self.queues,
+            self.catalog,
+            access=self.access,
+            retries=retries,
         )
 
     def _compose_transactions(self, config: EngineConfig) -> None:
