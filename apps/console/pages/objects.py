@@ -2,6 +2,7 @@
 
 from apps.console.board import Posted
 from apps.console.pages.common import Page, console_page
+from apps.groups.retrytopics import group_of
 
 
 @console_page
@@ -9,7 +10,11 @@ def topic(posted: Posted, *, name: str) -> Page:
     """Show one topic: its queues, and who reads them."""
     found = next((row for row in posted.snapshot["topics"] if row["name"] == name), None)
     if found is None:
-        return Page(template="console/no_topic.html", values={"name": name}, status=404)
+        return Page(
+            template="console/no_topic.html",
+            values={"name": name, "group": group_of(name)},
+            status=404,
+        )
 
     readers = [
         {"group": group["name"], **progress}

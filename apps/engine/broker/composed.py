@@ -16,6 +16,7 @@ from apps.engine.broker.delaylist import DelayList
 from apps.engine.broker.delays import Delays
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.fencing import Fencing
+from apps.engine.broker.givenup import GivenUp
 from apps.engine.broker.handles import Handles
 from apps.engine.broker.intake import Intake
 from apps.engine.broker.levellist import LevelList
@@ -29,6 +30,7 @@ from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
 from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.retrycounts import RetryCounts
 from apps.engine.broker.retryqueues import RetryQueues
 from apps.engine.broker.schedule import Schedule
 from apps.engine.broker.sendback import SendBack
@@ -203,6 +205,14 @@ class Composed:
             config=config,
             clock=clock,
         )
+        self.givenup = GivenUp(
+            state.transactions,
+            self.recorder,
+            self.queues,
+            self.catalog,
+            self.log,
+            ids=self.transactions.ids,
+        )
         self.checks = TransactionChecks(
             self.transactions, state.transactions, self.recorder, config=config, clock=clock
         )
@@ -242,6 +252,13 @@ class Composed:
             clock=self.clock,
             bytes_max=bytes_max,
             delay_ms_max=config.delay_ms_max,
+        )
+        self.retrycounts = RetryCounts(
+            log=self.log,
+            queues=self.queues,
+            state=self.state,
+            schedule=self.schedule,
+            delays=self.delays,
         )
         self.deadletters = DeadLetters(
             log=self.log,
