@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from apps.console import delays, levels, transactions
 from apps.console.clockwork import ClockworkPicture
+from apps.console.deathwatch import DeathsPicture
 from apps.console.delays import DelaysPicture
 from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
@@ -114,6 +115,7 @@ class Snapshot(TypedDict):
     locks: LocksPicture
     delays: DelaysPicture
     transactions: TransactionsPicture
+    deaths: DeathsPicture
     clockwork: ClockworkPicture
     last_hour: LastHourPicture
 
@@ -169,11 +171,12 @@ def build(
     rates: RateWindow,
     clockwork: ClockworkPicture,
     last_hour: LastHourPicture,
+    deaths: DeathsPicture,
     *,
     version: int,
     sampled_at_ms: int,
 ) -> Snapshot:
-    """Put a reading, its rates, the clockwork and the last hour into one picture."""
+    """Put a reading, its rates, and what watches know into one picture."""
     topics = [_topic_row(spec, ranges, rates) for spec, ranges in reading.topics]
     groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
@@ -195,6 +198,7 @@ def build(
         ),
         "delays": delays.picture_of(reading.delays, now_ms=sampled_at_ms),
         "transactions": transactions.picture_of(reading.transactions, now_ms=sampled_at_ms),
+        "deaths": deaths,
         "clockwork": clockwork,
         "last_hour": last_hour,
     }

@@ -80,7 +80,10 @@ class PendingTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStatus:
-    """Counters of transactions; all but `pending` since the store was opened."""
+    """Counters of transactions since the store was opened, but for what is pending.
+
+    `given_up_waiting` is how many given-up messages the log holds that nobody sent after all.
+    """
 
     pending: int = 0
     begun: int = 0
@@ -88,6 +91,7 @@ class TransactionStatus:
     rolled_back: int = 0
     given_up: int = 0
     checks: int = 0
+    given_up_waiting: int = 0
     oldest_begun_ms: int | None = None
 
 

@@ -59,6 +59,14 @@ class GivenUp:
         self._log = log
         self._ids = ids
 
+    def waiting_count(self) -> int:
+        """Return how many are held that nobody sent."""
+        queue = self._queues.find(GIVEN_UP_TOPIC, 0)
+        if queue is None:
+            return 0
+        sent = sum(queue.min_offset <= offset < queue.visible for offset in self._state.sent)
+        return max(0, queue.visible - queue.min_offset - sent)
+
     def page(self, *, before: int | None, messages_max: int, wait: bool) -> GivenUpPage:
         """Return the last messages before an offset, or of all, the newest first.
 

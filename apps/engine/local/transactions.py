@@ -1,5 +1,6 @@
 """Verbs of transactions. Knows when to wait; decides nothing else."""
 
+from dataclasses import replace
 from functools import partial
 
 from apps.engine.broker.transactionchecks import TransactionChecks
@@ -106,7 +107,8 @@ class TransactionVerbs:
 
     def transaction_status(self) -> TransactionStatus:
         """Return the counters of transactions."""
-        return self._host.broker.checks.status()
+        broker = self._host.broker
+        return replace(broker.checks.status(), given_up_waiting=broker.givenup.waiting_count())
 
     def check_now(self, transaction_id: str) -> PendingTransaction | None:
         """Have the producers asked at once; see EngineControl."""
