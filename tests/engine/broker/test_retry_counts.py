@@ -5,10 +5,13 @@ import pytest
 
 from apps.engine.broker import retrycounts
 from apps.engine.broker.retrycounts import Counting
+from apps.engine.codec.copies import copy_record
+from apps.engine.codec.record import decode_record, encode_record
 from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.errors import InvalidName, StoreDamaged
 from apps.engine.failuretypes import GroupRetries, RetryPolicy
 from apps.engine.types import GroupSpec, OffsetCommit
+from tests.engine.broker import delayed
 from tests.engine.broker.failurebench import FailureBench
 
 RETRY = "%RETRY%g"
@@ -32,6 +35,12 @@ def counted(bench: FailureBench, group: str = "g") -> GroupRetries:
 
 def table(found: GroupRetries) -> dict[int, tuple[int, int, int]]:
     return {one.failures: (one.in_topic, one.delayed, one.in_place) for one in found.counts}
+
+
+def copy(topic: str, failures: int) -> bytes:
+    """Return a record of a retry topic that has failed so often."""
+    whole = decode_record(encode_record(topic=topic.encode(), queue=0, body=b"x"))
+    return copy_record(whole, topic=topic, queue=0, properties={}, reconsume_times=failures)
 
 
 def fail_again(bench: FailureBench, *offsets: int, wait_ms: int = 7_200_000) -> None:
@@ -100,6 +109,33 @@ def test_a_retry_with_a_delay_of_its_own_is_counted_among_others() -> None:
     bench.send_back(0, 1)
 
     assert table(counted(bench)) == {1: (0, 2, 0)}
+
+
+def test_a_delay_of_its_own_is_counted_when_it_waits_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = delayed.Store(tuning=delayed.TINY)
+    broker, now_ms = store.open(), store.clock.wall_ms()
+    delayed.send_at(broker, {f"{n}": now_ms + 1_000 * (n + 60) for n in range(12)}, topic="t")
+    for topic, failures in ((RETRY, (2, 5)), ("%RETRY%h", (5,))):
+        copies = [copy(topic, number) for number in failures]
+        due_ms = np.array([now_ms + 1_000 * (60 + number) for number in failures])
+        broker.recorder.commit([], [broker.delays.parcel(topic, 0, copies, due_ms)])
+    assert delayed.move(broker)
+    assert any(run.unread for run in broker.delays.waiting.runs.values()), "nothing is in a run"
+
+    def count() -> GroupRetries:
+        counting = broker.retrycounts.begin("g")
+        while counting.portions:
+            broker.retrycounts.look(counting, wait=True)
+        return counting.answer()
+
+    whole = count()
+    monkeypatch.setattr(retrycounts, "ROWS_MAX", 0)
+    cut = count()
+
+    assert table(whole) == {2: (0, 1, 0), 5: (0, 1, 0)}
+    assert (whole.is_complete, cut.is_complete) == (True, False)
 
 
 def test_messages_of_other_groups_and_topics_in_the_same_levels_are_not_counted(
