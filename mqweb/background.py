@@ -13,8 +13,10 @@ from apps.bridge import loops
 from apps.clockwork import selectors
 from apps.console import feed, relay
 from apps.console.clockwork import ClockworkWatch
+from apps.console.deathwatch import DeathWatch
 from apps.console.sparklines import LastHour
 from apps.deadletters.projection import DeadLetterProjector
+from apps.deadletters.selectors import waiting_letters
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
 from apps.groups.projection.groups import GroupProjector
@@ -32,6 +34,7 @@ _PROJECT_LETTERS_EVERY_S = 1.0
 _WATCH_BACKLOG_EVERY_S = 5.0
 _READ_CLOCKWORK_EVERY_S = 2.0
 _READ_LAST_HOUR_EVERY_S = 10.0
+_READ_DEATHS_EVERY_S = 5.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
 _RELAY_AGAIN_S = 0.2
 # A stop does not wait longer for a database that has gone away.
@@ -53,6 +56,7 @@ class Background:
             clock=self._clock, worker_processes=settings.MQWEB.worker_processes
         )
         self._last_hour = LastHour()
+        self._deaths = DeathWatch(clock=self._clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_database_away = False
 
@@ -66,6 +70,7 @@ class Background:
             clock=self._clock,
             clockwork=self._watch,
             last_hour=self._last_hour,
+            deaths=self._deaths,
             sleep=asyncio.sleep,
             publish=outgoing.put,
         )
@@ -97,6 +102,9 @@ class Background:
             asyncio.create_task(
                 loops.every(_READ_LAST_HOUR_EVERY_S, self._read_last_hour, name="last_hour_reader")
             ),
+            asyncio.create_task(
+                loops.every(_READ_DEATHS_EVERY_S, self._read_deaths, name="dead_letter_reader")
+            ),
         ]
 
     async def stop(self) -> None:
@@ -116,6 +124,9 @@ class Background:
 
     async def _read_last_hour(self) -> None:
         await self._in_database(self._take_last_hour)
+
+    async def _read_deaths(self) -> None:
+        await self._in_database(partial(self._deaths.take, waiting_letters))
 
     def _take_last_hour(self) -> None:
         now_ms = self._clock.wall_ms()

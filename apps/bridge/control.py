@@ -16,7 +16,7 @@ import msgspec
 from apps.engine.api import EngineControl, Later
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import CannotOpen, EngineError
-from apps.engine.failuretypes import ResendResult
+from apps.engine.failuretypes import GroupRetries, ResendResult
 from apps.engine.grouptypes import (
     GroupHistory,
     LockTransition,
@@ -28,8 +28,10 @@ from apps.engine.grouptypes import (
 )
 from apps.engine.transactiontypes import (
     Ended,
+    GivenUpPage,
     Outcome,
     PendingTransaction,
+    SentAfterAll,
     TransactionStatus,
 )
 from apps.engine.types import (
@@ -153,6 +155,31 @@ class EndTransaction(msgspec.Struct, frozen=True, kw_only=True):
         return engine.end_transaction(self.transaction_id, self.outcome, by=self.by)
 
 
+class ListGivenUp(msgspec.Struct, frozen=True, kw_only=True):
+    """What `given_up` is asked."""
+
+    before: int | None = None
+    messages_max: int = 100
+
+    def ask(self, engine: EngineControl) -> Later[GivenUpPage]:
+        """Ask an engine."""
+        return engine.given_up(before=self.before, messages_max=self.messages_max)
+
+
+class SendGivenUp(msgspec.Struct, frozen=True, kw_only=True):
+    """What `send_given_up` is asked."""
+
+    given_up_offset: int
+    transaction_id: str
+    by: str = ""
+
+    def ask(self, engine: EngineControl) -> Later[SentAfterAll]:
+        """Ask an engine."""
+        return engine.send_given_up(
+            self.given_up_offset, transaction_id=self.transaction_id, by=self.by
+        )
+
+
 VERBS: Mapping[str, Verb] = MappingProxyType(
     {
         "catalog": Verb(None, CatalogSnapshot, lambda engine, _nothing: engine.catalog),
@@ -219,6 +246,9 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "give_up_transactions": Verb(
             int, int, lambda engine, most: engine.give_up_transactions(most)
         ),
+        "group_retries": Verb(str, GroupRetries, lambda engine, group: engine.group_retries(group)),
+        "given_up": Verb(ListGivenUp, GivenUpPage, lambda engine, asked: asked.ask(engine)),
+        "send_given_up": Verb(SendGivenUp, SentAfterAll, lambda engine, asked: asked.ask(engine)),
     }
 )
 

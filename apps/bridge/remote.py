@@ -16,7 +16,7 @@ from apps.bridge import control
 from apps.bridge import engine as bridge
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import EngineError, Refused, Unreachable
-from apps.engine.failuretypes import ResendResult
+from apps.engine.failuretypes import GroupRetries, ResendResult
 from apps.engine.grouptypes import (
     GroupHistory,
     LockTransition,
@@ -28,8 +28,10 @@ from apps.engine.grouptypes import (
 )
 from apps.engine.transactiontypes import (
     Ended,
+    GivenUpPage,
     Outcome,
     PendingTransaction,
+    SentAfterAll,
     TransactionStatus,
 )
 from apps.engine.types import (
@@ -260,6 +262,27 @@ class RemoteEngine:
     def give_up_transactions(self, messages_max: int = 100) -> int:
         """Give up what was checked often enough or is too old; see EngineControl."""
         found: int = self._ask("give_up_transactions", messages_max)
+        return found
+
+    def group_retries(self, group: str) -> GroupRetries:
+        """Count by failures what is to come again; see EngineControl."""
+        found: GroupRetries = self._ask("group_retries", group)
+        return found
+
+    def given_up(self, *, before: int | None = None, messages_max: int = 100) -> GivenUpPage:
+        """List given-up messages; see EngineControl."""
+        asked = control.ListGivenUp(before=before, messages_max=messages_max)
+        found: GivenUpPage = self._ask("given_up", asked)
+        return found
+
+    def send_given_up(
+        self, given_up_offset: int, *, transaction_id: str, by: str = ""
+    ) -> SentAfterAll:
+        """Send a given-up message where it was for; see EngineControl."""
+        asked = control.SendGivenUp(
+            given_up_offset=given_up_offset, transaction_id=transaction_id, by=by
+        )
+        found: SentAfterAll = self._ask("send_given_up", asked)
         return found
 
     def close(self) -> None:

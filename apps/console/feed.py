@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from apps.console import snapshot as pictures
 from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
 from apps.console.clockwork import ClockworkWatch
+from apps.console.deathwatch import DeathWatch
 from apps.console.locks import HistoryTail
 from apps.console.rates import RateWindow
 from apps.console.snapshot import Snapshot
@@ -30,10 +31,18 @@ logger = logging.getLogger(__name__)
 class Feed:
     """Turns readings into pictures and keeps the last five minutes of the totals."""
 
-    def __init__(self, *, clock: Clock, clockwork: ClockworkWatch, last_hour: LastHour) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        clockwork: ClockworkWatch,
+        last_hour: LastHour,
+        deaths: DeathWatch,
+    ) -> None:
         self._clock = clock
         self._clockwork = clockwork
         self._last_hour = last_hour
+        self._deaths = deaths
         self._rates = RateWindow()
         self._changes = HistoryTail()
         self._history: deque[Point] = deque(maxlen=HISTORY_POINTS_MAX)
@@ -50,6 +59,7 @@ class Feed:
             self._rates,
             self._clockwork.picture(),
             self._last_hour.picture(now_ms=now_ms),
+            self._deaths.picture(),
             version=self._version,
             sampled_at_ms=now_ms,
         )
@@ -84,6 +94,7 @@ async def run(
     clock: Clock,
     clockwork: ClockworkWatch,
     last_hour: LastHour,
+    deaths: DeathWatch,
     sleep: Callable[[float], Awaitable[None]],
     publish: Callable[[Snapshot], Awaitable[None]],
     board: Board = board,
@@ -94,7 +105,7 @@ async def run(
 
     A reading or a push that fails is logged once and tried again: viewers see their page go stale.
     """
-    feed = Feed(clock=clock, clockwork=clockwork, last_hour=last_hour)
+    feed = Feed(clock=clock, clockwork=clockwork, last_hour=last_hour, deaths=deaths)
     is_failing = False
     try:
         while True:

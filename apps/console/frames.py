@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from apps.console import deathwatch
 from apps.console.board import Posted
 from apps.console.snapshot import Snapshot
 
@@ -42,6 +43,7 @@ def shown(snapshot: Snapshot) -> dict[str, Any]:
         **snapshot,
         "topics": topics,
         "groups": groups,
+        "deaths": deathwatch.cut(snapshot["deaths"]),
         "is_cut": len(topics) < len(snapshot["topics"]) or len(groups) < len(snapshot["groups"]),
     }
 

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 
 from apps.console import delays, levels, transactions
 from apps.console.clockwork import ClockworkPicture
+from apps.console.deathwatch import DeathsPicture
 from apps.console.delays import DelaysPicture
 from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
@@ -23,6 +24,7 @@ from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import ClientSeen, EngineStatus, GroupProgress, QueueRange, TopicSpec
+from apps.groups.retrytopics import is_retry, retry_lag
 
 SENT = "sent"
 CONSUMED = "consumed"
@@ -50,11 +52,12 @@ class TopicRow(TypedDict):
 
 
 class ProgressRow(TypedDict):
-    """How far a group is in one queue."""
+    """How far a group is in one queue; `kind` says of its own retry topic that it is one."""
 
     id: str
     topic: str
     queue: int
+    kind: str
     committed: int
     delivered: int
     in_flight: int
@@ -67,6 +70,7 @@ class GroupRow(Members):
     """One group over all its queues; rates in messages a second.
 
     Progress begins with the first message: until then a group is its members, with unknown lag.
+    `retry_lag` is the part of `lag` that lies in its retry topic.
     """
 
     name: str
@@ -75,6 +79,7 @@ class GroupRow(Members):
     committed: int
     in_flight: int
     lag: int | None
+    retry_lag: int | None
     lag_level: str
     lag_trend: str | None
     consume_rate: float | None
@@ -88,6 +93,7 @@ class Totals(TypedDict):
     consume_rate: float | None
     held: int | None
     lag: int | None
+    retry_lag: int | None
     lag_level: str
     in_flight: int
     parked: int
@@ -109,6 +115,7 @@ class Snapshot(TypedDict):
     locks: LocksPicture
     delays: DelaysPicture
     transactions: TransactionsPicture
+    deaths: DeathsPicture
     clockwork: ClockworkPicture
     last_hour: LastHourPicture
 
@@ -153,6 +160,8 @@ def counters(reading: Reading) -> Mapping[Hashable, int]:
         for held in ranges or ():
             found[SENT, spec.name, held.queue] = held.max_offset
     for progress in reading.progress:
+        if is_retry(progress):
+            found[SENT, progress.topic, progress.queue] = progress.max_offset
         found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
     return found
 
@@ -162,11 +171,12 @@ def build(
     rates: RateWindow,
     clockwork: ClockworkPicture,
     last_hour: LastHourPicture,
+    deaths: DeathsPicture,
     *,
     version: int,
     sampled_at_ms: int,
 ) -> Snapshot:
-    """Put a reading, its rates, the clockwork and the last hour into one picture."""
+    """Put a reading, its rates, and what watches know into one picture."""
     topics = [_topic_row(spec, ranges, rates) for spec, ranges in reading.topics]
     groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
@@ -188,6 +198,7 @@ def build(
         ),
         "delays": delays.picture_of(reading.delays, now_ms=sampled_at_ms),
         "transactions": transactions.picture_of(reading.transactions, now_ms=sampled_at_ms),
+        "deaths": deaths,
         "clockwork": clockwork,
         "last_hour": last_hour,
     }
@@ -266,6 +277,7 @@ def _group_row(
         "committed": sum(queue["committed"] for queue in queues),
         "in_flight": sum(queue["in_flight"] for queue in queues),
         "lag": lag,
+        "retry_lag": retry_lag(progress) if progress else None,
         "lag_level": levels.level_of(lag).value,
         "lag_trend": None if trend is None else trend.value,
         "consume_rate": consume_rate,
@@ -279,6 +291,7 @@ def _progress_row(progress: GroupProgress, rates: RateWindow) -> ProgressRow:
         "id": f"{progress.topic}/{progress.queue}",
         "topic": progress.topic,
         "queue": progress.queue,
+        "kind": "retries" if is_retry(progress) else "",
         "committed": progress.committed,
         "delivered": progress.delivered,
         "in_flight": progress.in_flight,
@@ -309,6 +322,7 @@ def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[Group
         "consume_rate": _sum_known(group["consume_rate"] for group in groups),
         "held": None if None in held else sum(count for count in held if count is not None),
         "lag": lag,
+        "retry_lag": retry_lag(reading.progress) if lags else None,
         "lag_level": levels.level_of(lag).value,
         "in_flight": sum(group["in_flight"] for group in groups),
         "parked": reading.status.parked,

@@ -9,7 +9,7 @@ from apps.engine.transactiontypes import TransactionStatus
 
 
 class TransactionsPicture(TypedDict):
-    """The transactions at one moment; all but the first two since the broker started."""
+    """The transactions at one moment; since the broker started, but what waits."""
 
     pending: int
     oldest_s: int | None
@@ -18,6 +18,7 @@ class TransactionsPicture(TypedDict):
     rolled_back: int
     given_up: int
     checks: int
+    given_up_waiting: int
 
 
 def picture_of(status: TransactionStatus, *, now_ms: int) -> TransactionsPicture:
@@ -32,4 +33,5 @@ def picture_of(status: TransactionStatus, *, now_ms: int) -> TransactionsPicture
         "rolled_back": status.rolled_back,
         "given_up": status.given_up,
         "checks": status.checks,
+        "given_up_waiting": status.given_up_waiting,
     }

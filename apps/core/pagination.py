@@ -64,6 +64,11 @@ def page_of(
     return items, _encoded(key(items[-1])) if has_more else None
 
 
+def cursor_at(key: str) -> str:
+    """Return the cursor of a list that says by itself where it goes on."""
+    return _encoded(key)
+
+
 def listing(items: Sequence[object], next_cursor: str | None) -> dict[str, object]:
     """Build the body that every list answer has."""
     return {"items": list(items), "next_cursor": next_cursor, "sampled_at": sampled_at()}

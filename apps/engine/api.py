@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Collection, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
-from apps.engine.failuretypes import FailedMessage, ResendResult, ReturnResult
+from apps.engine.failuretypes import FailedMessage, GroupRetries, ResendResult, ReturnResult
 from apps.engine.grouptypes import (
     BeginOffset,
     GroupHistory,
@@ -22,8 +22,10 @@ from apps.engine.transactiontypes import (
     Begun,
     Check,
     Ended,
+    GivenUpPage,
     Outcome,
     PendingTransaction,
+    SentAfterAll,
     TransactionStatus,
 )
 from apps.engine.types import (
@@ -191,6 +193,14 @@ class EngineControl(Protocol):
         """
         ...
 
+    def group_retries(self, group: str) -> Later[GroupRetries]:
+        """Count by number of failures what is to come again to a group, in a bounded look.
+
+        Of up to 10,000 messages of its retry topic, 1,000 of each delay level and 16,384 with a
+        delay of their own; the answer says where there are more. Raises InvalidName.
+        """
+        ...
+
     def transactions(
         self,
         *,
@@ -221,6 +231,20 @@ class EngineControl(Protocol):
 
     def give_up_transactions(self, messages_max: int = 100) -> Later[int]:
         """Give up what was checked often enough or is too old; return how many. Safe to repeat."""
+        ...
+
+    def given_up(self, *, before: int | None = None, messages_max: int = 100) -> Later[GivenUpPage]:
+        """List the last given-up messages before an offset, or of all, the newest first."""
+        ...
+
+    def send_given_up(
+        self, given_up_offset: int, *, transaction_id: str, by: str = ""
+    ) -> Later[SentAfterAll]:
+        """Send a given-up message where it was for, once ever; again is answered as a repeat.
+
+        Durable when this returns. Raises UnknownTransaction where the message at that offset is not
+        of the transaction, UnknownTopic when its topic was deleted, and StoreFull.
+        """
         ...
 
 

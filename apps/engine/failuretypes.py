@@ -73,3 +73,27 @@ class ResendResult:
     queue: int | None = None
     sent_offset: int | None = None
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryCount:
+    """How many messages of a group have failed so often and are to come again.
+
+    `in_topic` are in its retry topic, `delayed` on their way there through a delay, `in_place`
+    where they failed: given back, not acknowledged in time, or handed out once more. 0 failures
+    has what a person sent again to the group.
+    """
+
+    failures: int
+    in_topic: int = 0
+    delayed: int = 0
+    in_place: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRetries:
+    """Counts by number of failures, ascending; where not `is_complete` there may be more."""
+
+    group: str
+    counts: tuple[RetryCount, ...]
+    is_complete: bool

@@ -80,7 +80,10 @@ class PendingTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStatus:
-    """Counters of transactions; all but `pending` since the store was opened."""
+    """Counters of transactions since the store was opened, but for what is pending.
+
+    `given_up_waiting` is how many given-up messages the log holds that nobody sent after all.
+    """
 
     pending: int = 0
     begun: int = 0
@@ -88,4 +91,51 @@ class TransactionStatus:
     rolled_back: int = 0
     given_up: int = 0
     checks: int = 0
+    given_up_waiting: int = 0
     oldest_begun_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUpMessage:
+    """A message whose transaction nobody decided in time, as operators see it. Wall times.
+
+    `given_up_offset` is its place in TRANS_CHECK_MAX_TIME_TOPIC, `topic` and `queue` where it was
+    for. What the record does not say is None. `sent_ms` is when a person sent it there after all,
+    None where nobody did; it is then at `sent_offset` of `sent_queue`.
+    """
+
+    given_up_offset: int
+    transaction_id: str | None
+    half_offset: int | None
+    topic: str
+    queue: int
+    message_id: str
+    producer_group: str
+    born_ms: int
+    given_up_ms: int
+    checks: int | None
+    size_bytes: int
+    keys: str = ""
+    tag: str = ""
+    sent_ms: int | None = None
+    sent_by: str = ""
+    sent_queue: int | None = None
+    sent_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUpPage:
+    """Given-up messages, the newest first; `before` asks for those before them, None for none."""
+
+    messages: tuple[GivenUpMessage, ...]
+    before: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentAfterAll:
+    """A given-up message in the topic it was for. `is_repeat` says that it was sent before."""
+
+    topic: str
+    queue: int
+    queue_offset: int
+    is_repeat: bool = False

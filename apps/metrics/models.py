@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import Q
 
 from apps.engine import limits
+from apps.engine.codec.layout import RETRY_PREFIX
 from apps.metrics.resolutions import RESOLUTIONS
 
 
@@ -117,7 +118,10 @@ class GroupSample(Sample, GroupMeasures):
     marks = ("queue_count",)
 
     group = _name()
-    topic = _name()
+    # It may be the group's retry topic.
+    topic = models.CharField(
+        max_length=limits.NAME_CHARACTERS_MAX + len(RETRY_PREFIX), db_collation="C"
+    )
     queue_count = models.PositiveIntegerField()
 
     class Meta(Sample.Meta):

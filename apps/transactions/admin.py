@@ -12,7 +12,7 @@ class TransactionDecisionAdmin(ReadOnlyAdmin):
 
     list_display = [
         "at", "by", "asked", "answer", "topic", "producer_group", "message_id", "transaction_id",
-        "detail",
+        "detail", "reason",
     ]  # fmt: skip
     list_filter = ["asked", "answer", "at"]
     search_fields = ["transaction_id__exact", "message_id__exact", "by", "topic"]

@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 from apps.core.actors import CHARACTERS_MAX
 from apps.engine import limits
 
+REASON_CHARACTERS_MAX = 500
+
 
 class Asked(models.TextChoices):
     """What somebody asked for."""
@@ -17,6 +19,7 @@ class Asked(models.TextChoices):
     COMMIT = "commit"
     ROLL_BACK = "roll_back", "roll back"
     CHECK = "check"
+    SEND = "send", "send after all, though it was given up"
 
 
 class Answer(models.TextChoices):
@@ -34,6 +37,7 @@ class TransactionDecision(models.Model):
 
     at = models.DateTimeField(db_default=Now())
     by = models.CharField(max_length=CHARACTERS_MAX)
+    reason = models.CharField(max_length=REASON_CHARACTERS_MAX, blank=True)
     asked = models.CharField(max_length=12, choices=Asked)
     answer = models.CharField(max_length=12, choices=Answer, blank=True, default=Answer.NONE)
     detail = models.CharField(max_length=500, blank=True)

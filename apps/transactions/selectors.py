@@ -1,26 +1,19 @@
 """Transactions as the engine has them, undecided and given up. Asks the engine; knows no row."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable
 
 from apps.bridge import engine as bridge
 from apps.engine.api import EngineAPI
-from apps.engine.codec.batch import starts_of
 from apps.engine.codec.layout import GIVEN_UP_TOPIC
 from apps.engine.codec.record import Record, decode_record
-from apps.engine.errors import UnknownTopic
-from apps.engine.transactiontypes import PendingTransaction, TransactionStatus
-from apps.engine.types import PullRequest
-
-# What is shown of given-up messages is read from the log for each page.
-_GIVEN_UP_BYTES_MAX = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenUpPage:
-    """Given-up messages, the newest first; `before` asks for those before them, None for none."""
-
-    records: tuple[Record, ...]
-    before: int | None
+from apps.engine.errors import Refused
+from apps.engine.transactiontypes import (
+    GivenUpMessage,
+    GivenUpPage,
+    PendingTransaction,
+    TransactionStatus,
+)
+from apps.engine.types import PullRequest, PullResult
 
 
 def pending(
@@ -49,40 +42,32 @@ def status() -> TransactionStatus:
 
 
 def given_up(*, before: int | None = None, messages_max: int) -> GivenUpPage:
-    """Return given-up messages, of those before a queue offset the last ones.
+    """Return given-up messages, of those before an offset the last ones, the newest first.
+
+    Raises Busy while the engine cannot be asked.
+    """
+    return bridge.call(lambda engine: engine.given_up(before=before, messages_max=messages_max))
+
+
+def given_up_one(offset: int) -> GivenUpMessage | None:
+    """Return the given-up message at an offset; None where there is none. Raises Busy."""
+    found = given_up(before=offset + 1, messages_max=1).messages
+    return next((one for one in found if one.given_up_offset == offset), None)
+
+
+def given_up_record(offset: int) -> Record | None:
+    """Return a given-up message as the log has it; None where it has none.
 
     Raises Busy while the engine of this process cannot be asked.
     """
-    return bridge.call_here(lambda engine: _given_up(engine, before, messages_max))
+    request = PullRequest(topic=GIVEN_UP_TOPIC, queue=0, queue_offset=offset, messages_max=1)
 
+    def pull(engine: EngineAPI) -> Awaitable[PullResult]:
+        return engine.pull(request)
 
-async def _given_up(engine: EngineAPI, before: int | None, messages_max: int) -> GivenUpPage:
-    ranges = engine.own_ranges(GIVEN_UP_TOPIC).get(GIVEN_UP_TOPIC, [])
-    if not ranges:
-        return GivenUpPage(records=(), before=None)
-    low, end = ranges[0].min_offset, ranges[0].max_offset
-    end = end if before is None else min(end, before)
-    start = max(low, end - messages_max)
-    records: list[Record] = []
-    while start < end:
-        try:
-            found = await engine.pull(
-                PullRequest(
-                    topic=GIVEN_UP_TOPIC,
-                    queue=0,
-                    queue_offset=start,
-                    messages_max=end - start,
-                    bytes_max=_GIVEN_UP_BYTES_MAX,
-                )
-            )
-        except UnknownTopic:  # Nothing was ever given up.
-            break
-        payload = found.block.payload
-        records += [decode_record(payload, at) for at in starts_of(found.block.sizes).tolist()]
-        if found.next_offset <= start:
-            break
-        start = found.next_offset
-    low_shown = max(low, end - messages_max)
-    return GivenUpPage(
-        records=tuple(reversed(records)), before=low_shown if low_shown > low else None
-    )
+    try:
+        found = bridge.call_here(pull).block
+    except Refused:  # Nothing was ever given up.
+        return None
+    record = decode_record(found.payload) if len(found) else None
+    return record if record is not None and record.queue_offset == offset else None

@@ -10,8 +10,19 @@ import re
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
 from apps.engine.errors import EngineError, UnknownTransaction
-from apps.engine.transactiontypes import Ended, Outcome, PendingTransaction
-from apps.transactions.models import Answer, Asked, TransactionDecision
+from apps.engine.transactiontypes import (
+    Ended,
+    GivenUpMessage,
+    Outcome,
+    PendingTransaction,
+    SentAfterAll,
+)
+from apps.transactions.models import (
+    REASON_CHARACTERS_MAX,
+    Answer,
+    Asked,
+    TransactionDecision,
+)
 
 TRANSACTIONS_PER_CALL = 100
 CALLS_PER_STEP = 10
@@ -82,6 +93,38 @@ def check_now(*, transaction_id: str, by: str) -> PendingTransaction:
     return found
 
 
+def send_given_up(*, message: GivenUpMessage, by: str, reason: str) -> SentAfterAll:
+    """Send a given-up message where it was for, once, whoever asks how often.
+
+    Raises UnknownTransaction where another message is there now, UnknownTopic when its topic was
+    deleted, what storing a message raises, and Busy, after which it may have been sent or not;
+    asking again is safe.
+    """
+    transaction_id = message.transaction_id or ""
+    line = TransactionDecision(
+        by=by,
+        asked=Asked.SEND,
+        reason=_text(reason)[:REASON_CHARACTERS_MAX],
+        transaction_id=transaction_id[:100],
+        producer_group=message.producer_group,
+        topic=message.topic,
+        message_id=_text(message.message_id)[:255],
+    )
+    line.save()
+    try:
+        sent = bridge.call(
+            lambda engine: engine.send_given_up(
+                message.given_up_offset, transaction_id=transaction_id, by=by
+            )
+        )
+    except EngineError as error:
+        _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
+        raise
+    detail = f"{sent.topic}/{sent.queue} at offset {sent.queue_offset}"
+    _answered(line, Answer.REPEAT if sent.is_repeat else Answer.DONE, detail)
+    return sent
+
+
 def _written(
     transaction: PendingTransaction | None, asked: Asked, by: str, *, transaction_id: str = ""
 ) -> TransactionDecision:
@@ -96,12 +139,16 @@ def _written(
 def _describe(line: TransactionDecision, transaction: PendingTransaction) -> None:
     line.producer_group, line.topic = transaction.producer_group, transaction.topic
     # The producer chose it, and may have put in what no column can hold.
-    line.message_id = transaction.message_id.replace("\0", "\N{REPLACEMENT CHARACTER}")[:255]
+    line.message_id = _text(transaction.message_id)[:255]
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _answered(line: TransactionDecision, answer: Answer, detail: str) -> None:
     line.answer = answer
-    line.detail = detail.replace("\0", "\N{REPLACEMENT CHARACTER}")[:500]
+    line.detail = _text(detail)[:500]
     line.save(update_fields=["answer", "detail", "producer_group", "topic", "message_id"])
     _log.warning(
         "transaction_decided_by_operator",

@@ -22,11 +22,14 @@ from apps.engine.delaytypes import (
     Recall,
 )
 from apps.engine.errors import EngineError, InvalidArgument, TransactionDecided, UnknownTransaction
-from apps.engine.failuretypes import Resend, ResendResult
+from apps.engine.failuretypes import GroupRetries, Resend, ResendResult, RetryCount
 from apps.engine.transactiontypes import (
     Ended,
+    GivenUpMessage,
+    GivenUpPage,
     Outcome,
     PendingTransaction,
+    SentAfterAll,
     TransactionStatus,
 )
 from apps.engine.types import MessageBlock, PullRequest, PullResult, PullStatus, QueueRange
@@ -59,6 +62,12 @@ class FakeCare:
         self.deciders: list[tuple[str, Outcome, str]] = []
         self.checked: list[str] = []
         self.to_give_up = 0
+        self.to_come: dict[str, tuple[RetryCount, ...]] = {}
+        """By group, what is to come again."""
+        self.is_counted_whole = True
+        self.lost: list[GivenUpMessage] = []
+        """Given-up messages in order of their offsets."""
+        self.sent_after_all: list[tuple[int, str]] = []
         self.give_up_calls: list[int] = []
         self.care_refusal: EngineError | None = None
         """Raised by every verb here while it is set."""
@@ -239,6 +248,43 @@ class FakeCare:
             self.to_give_up -= count
             return count
 
+    def group_retries(self, group: str) -> GroupRetries:
+        self._refuse()
+        return GroupRetries(
+            group=group, counts=self.to_come.get(group, ()), is_complete=self.is_counted_whole
+        )
+
+    def given_up(self, *, before: int | None = None, messages_max: int = 100) -> GivenUpPage:
+        self._refuse()
+        older = [one for one in self.lost if before is None or one.given_up_offset < before]
+        shown = older[-messages_max:]
+        has_more = len(older) > len(shown)
+        return GivenUpPage(
+            messages=tuple(reversed(shown)), before=shown[0].given_up_offset if has_more else None
+        )
+
+    def send_given_up(
+        self, given_up_offset: int, *, transaction_id: str, by: str = ""
+    ) -> SentAfterAll:
+        self._refuse()
+        with self._turn:
+            found = next((o for o in self.lost if o.given_up_offset == given_up_offset), None)
+            if found is None or found.transaction_id != transaction_id:
+                raise UnknownTransaction("no given-up message is there")
+            self.sent_after_all.append((given_up_offset, by))
+            if found.sent_ms is not None:
+                assert found.sent_queue is not None
+                assert found.sent_offset is not None
+                return SentAfterAll(
+                    topic=found.topic,
+                    queue=found.sent_queue,
+                    queue_offset=found.sent_offset,
+                    is_repeat=True,
+                )
+            sent = replace(found, sent_ms=2_000, sent_by=by, sent_queue=1, sent_offset=17)
+            self.lost[self.lost.index(found)] = sent
+            return SentAfterAll(topic=found.topic, queue=1, queue_offset=17)
+
     def _refuse(self) -> None:
         if self.care_refusal is not None:
             raise self.care_refusal
@@ -311,6 +357,24 @@ def half(half_offset: int, **changes: object) -> PendingTransaction:
         last_check_ms=70_000,
         last_client_id="producer-1",
         producers=1,
+        size_bytes=100,
+    )
+    return replace(usual, **changes)  # type: ignore[arg-type]
+
+
+def lost(offset: int = 3, **changes: object) -> GivenUpMessage:
+    """Return a given-up message that was checked fifteen times, but for the changes."""
+    usual = GivenUpMessage(
+        given_up_offset=offset,
+        transaction_id=f"{offset + 40:x}.1-0badcafe",
+        half_offset=offset + 40,
+        topic="orders",
+        queue=1,
+        message_id=f"id-{offset}",
+        producer_group="payments",
+        born_ms=1_700_000_000_000,
+        given_up_ms=1_700_000_900_000,
+        checks=15,
         size_bytes=100,
     )
     return replace(usual, **changes)  # type: ignore[arg-type]

@@ -289,6 +289,7 @@ def test_lag_tells_what_the_engine_knows_and_leaves_the_unknown_null(
         {
             "topic": "a",
             "queue": 3,
+            "is_retry": False,
             "committed": "12",
             "delivered": "12",
             "max_offset": "20",
@@ -307,6 +308,7 @@ def test_lag_tells_what_the_engine_knows_and_leaves_the_unknown_null(
         {
             "topic": "b",
             "queue": 0,
+            "is_retry": False,
             "committed": "1",
             "delivered": "1",
             "max_offset": str(2**60),
@@ -329,6 +331,7 @@ def test_lag_tells_what_the_engine_knows_and_leaves_the_unknown_null(
         "in_per_s": None,
         "out_per_s": None,
         "drain_ms": None,
+        "retry_lag": "0",
     }
 
 

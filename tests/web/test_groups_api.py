@@ -19,8 +19,22 @@ def test_offsets_are_strings_by_topic_and_queue(api: Api, engine: FakeEngine) ->
     assert answer.status_code == 200
     body = answer.json()
     assert body["items"] == [
-        {"topic": "a", "queue": 3, "committed": "0", "delivered": "0", "max_offset": str(2**60)},
-        {"topic": "b", "queue": 0, "committed": "12", "delivered": "15", "max_offset": "20"},
+        {
+            "topic": "a",
+            "queue": 3,
+            "is_retry": False,
+            "committed": "0",
+            "delivered": "0",
+            "max_offset": str(2**60),
+        },
+        {
+            "topic": "b",
+            "queue": 0,
+            "is_retry": False,
+            "committed": "12",
+            "delivered": "15",
+            "max_offset": "20",
+        },
     ]
     assert body["next_cursor"] is None
     assert body["sampled_at"].endswith("Z")

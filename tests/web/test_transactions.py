@@ -8,7 +8,6 @@ from django.db import OperationalError
 from django.test import RequestFactory
 
 from apps.core.actors import actor_of
-from apps.engine.codec.layout import GIVEN_UP_TOPIC
 from apps.engine.errors import (
     EngineError,
     TransactionDecided,
@@ -20,7 +19,7 @@ from apps.engine.transactiontypes import Outcome
 from apps.transactions import selectors, services
 from apps.transactions.models import Answer, Asked, TransactionDecision
 from tests.web.conftest import Api
-from tests.web.fake_care import half, own_record
+from tests.web.fake_care import half
 from tests.web.fake_engine import FakeEngine
 
 pytestmark = pytest.mark.django_db
@@ -238,28 +237,6 @@ def test_one_transaction_is_found_by_its_half_offset(engine: FakeEngine) -> None
 
     assert selectors.one(9) == half(9)
     assert selectors.one(4) is None
-
-
-def test_given_up_messages_are_read_from_the_log_newest_first(engine: FakeEngine) -> None:
-    engine.own_records[GIVEN_UP_TOPIC] = [
-        own_record(GIVEN_UP_TOPIC, body=b"%d" % number) for number in range(5)
-    ]
-    engine.own_first[GIVEN_UP_TOPIC] = 100
-
-    first = selectors.given_up(messages_max=2)
-    second = selectors.given_up(before=first.before, messages_max=2)
-    third = selectors.given_up(before=second.before, messages_max=2)
-
-    assert [record.queue_offset for record in first.records] == [104, 103]
-    assert [record.body for record in second.records] == [b"2", b"1"]
-    assert [record.body for record in third.records] == [b"0"]
-    assert third.before is None
-
-
-def test_where_nothing_was_given_up_the_page_is_empty(engine: FakeEngine) -> None:
-    found = selectors.given_up(messages_max=10)
-
-    assert (found.records, found.before) == ((), None)
 
 
 def test_an_actor_is_an_account_or_an_address() -> None:

@@ -1,7 +1,8 @@
-"""A page for each topic and each group. Knows the picture; a name it lacks gets a helpful 404."""
+"""A page for each topic. Knows the picture; a name it lacks gets a helpful 404."""
 
 from apps.console.board import Posted
 from apps.console.pages.common import Page, console_page
+from apps.groups.retrytopics import group_of
 
 
 @console_page
@@ -9,7 +10,11 @@ def topic(posted: Posted, *, name: str) -> Page:
     """Show one topic: its queues, and who reads them."""
     found = next((row for row in posted.snapshot["topics"] if row["name"] == name), None)
     if found is None:
-        return Page(template="console/no_topic.html", values={"name": name}, status=404)
+        return Page(
+            template="console/no_topic.html",
+            values={"name": name, "group": group_of(name)},
+            status=404,
+        )
 
     readers = [
         {"group": group["name"], **progress}
@@ -18,13 +23,3 @@ def topic(posted: Posted, *, name: str) -> Page:
         if progress["topic"] == name
     ]
     return Page(template="console/topic.html", values={"topic": found, "readers": readers})
-
-
-@console_page
-def group(posted: Posted, *, name: str) -> Page:
-    """Show one group: how far it is in each queue."""
-    found = next((row for row in posted.snapshot["groups"] if row["name"] == name), None)
-    if found is None:
-        return Page(template="console/no_group.html", values={"name": name}, status=404)
-
-    return Page(template="console/group.html", values={"group": found})

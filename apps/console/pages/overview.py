@@ -17,6 +17,7 @@ def overview(posted: Posted) -> Page:
             "topics": shown["topics"],
             "groups": shown["groups"],
             "is_cut": shown["is_cut"],
+            "deaths": shown["deaths"],
             "topics_max": frames.TOPICS_MAX,
             "groups_max": frames.GROUPS_MAX,
             "acknowledge_mode": settings.MQWEB.ack,

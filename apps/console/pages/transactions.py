@@ -1,4 +1,4 @@
-"""The pages of transactions: what is undecided, one to be decided, and what was given up.
+"""The pages of undecided transactions: the list, and one to be decided.
 
 Knows services and selectors of the transactions; does no arithmetic on a picture.
 """
@@ -15,8 +15,6 @@ from apps.core.actors import actor_of
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
 from apps.core.queries import asked_name, asked_number
-from apps.engine.codec import properties as names
-from apps.engine.codec.record import Record
 from apps.engine.errors import EngineError
 from apps.engine.transactiontypes import Outcome, PendingTransaction
 from apps.transactions import selectors, services
@@ -89,28 +87,6 @@ def transaction(posted: Posted, request: HttpRequest, *, half_offset: int) -> Pa
     return Page(template="console/transaction.html", values=values)
 
 
-@asking_page
-def given_up(posted: Posted, request: HttpRequest) -> Page:
-    """Show the messages of transactions that nobody decided in time, the newest first."""
-    found, trouble = None, ""
-    try:
-        before = asked_number(given(request.GET), "before", lowest=0, highest=_OFFSET_MAX)
-        found = selectors.given_up(before=before, messages_max=TRANSACTIONS_SHOWN)
-    except ValidationError:
-        trouble = "The address names no place in the list."
-    except EngineError as error:
-        trouble = f"The list cannot be read: {error}."
-    return Page(
-        template="console/given_up.html",
-        values={
-            "transactions": posted.snapshot["transactions"],
-            "found": None if found is None else [_given_up_row(one) for one in found.records],
-            "before": None if found is None else found.before,
-            "trouble": trouble,
-        },
-    )
-
-
 @console_action
 def decide(request: HttpRequest, *, half_offset: int) -> Told:
     """Commit or roll back, when the word for it was typed."""
@@ -171,18 +147,4 @@ def _row(one: PendingTransaction, now_ms: int) -> dict[str, object]:
         "size_bytes": one.size_bytes,
         "keys": one.keys,
         "tag": one.tag,
-    }
-
-
-def _given_up_row(record: Record) -> dict[str, object]:
-    kept = record.properties
-    return {
-        "offset": record.queue_offset,
-        "topic": kept.get(names.REAL_TOPIC),
-        "queue": kept.get(names.REAL_QID),
-        "producer_group": kept.get(names.PGROUP),
-        "message_id": record.message_id,
-        "keys": kept.get(names.KEYS, ""),
-        "size_bytes": record.size_bytes,
-        "given_up_at": rfc3339(moment(record.store_time_ms)),
     }

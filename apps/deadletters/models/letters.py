@@ -88,6 +88,7 @@ class DeadLetter(models.Model):
             models.Index(fields=["group", "state", "id"], name="letter_by_state"),
             models.Index(fields=["group", "message_id"], name="letter_by_message"),
             models.Index(fields=["group", "dead_at"], name="letter_by_time"),
+            models.Index(fields=["dead_at"], name="letter_by_death"),
         ]
 
     def __str__(self) -> str:

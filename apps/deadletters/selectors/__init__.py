@@ -9,10 +9,13 @@ from apps.deadletters.selectors.letters import (
     origins,
     reasons,
 )
+from apps.deadletters.selectors.retries import Retries, Waiting, retries, waiting_letters
 
 __all__ = [
     "Body",
     "GroupLetters",
+    "Retries",
+    "Waiting",
     "bodies",
     "body_of",
     "groups_with_letters",
@@ -21,5 +24,7 @@ __all__ = [
     "letter",
     "origins",
     "reasons",
+    "retries",
     "troubles",
+    "waiting_letters",
 ]

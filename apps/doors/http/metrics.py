@@ -254,6 +254,12 @@ def _of_transactions(status: TransactionStatus) -> Iterator[Metric]:
         ("mqweb_transactions_begun_total", "counter", "Begun.", status.begun),
         ("mqweb_transactions_given_up_total", "counter", "Given up.", status.given_up),
         ("mqweb_transaction_checks_total", "counter", "Checks handed out.", status.checks),
+        (
+            "mqweb_given_up_messages",
+            "gauge",
+            "Given-up messages that nobody sent after all.",
+            status.given_up_waiting,
+        ),
     ):
         yield _one(name, kind, text, value)
 

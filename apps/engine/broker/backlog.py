@@ -15,6 +15,7 @@ from apps.engine.broker.inflight import LeaseEntry
 from apps.engine.broker.members import Members
 from apps.engine.broker.progress import QueueProgress
 from apps.engine.broker.queuelocks import QueueLocks
+from apps.engine.broker.retryqueues import RetryQueues
 from apps.engine.broker.state import ConsumerState
 from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.clock import Clock
@@ -62,6 +63,7 @@ class Backlog:
         access: AccessLocks,
         members: Members,
         times: StoreTimes,
+        retries: RetryQueues,
         clock: Clock,
         owner_of: Callable[[str, str, int], str | None],
     ) -> None:
@@ -73,6 +75,7 @@ class Backlog:
         self._access = access
         self._members = members
         self._times = times
+        self._retries = retries
         self._clock = clock
         self._owner_of = owner_of
         self._watches: dict[_Key, _Watch] = {}
@@ -81,7 +84,8 @@ class Backlog:
         """Return the backlog of one group or all, by group, topic and queue.
 
         A group that reads, locks or subscribes to any queue of a topic is listed with all of
-        them, except for members that are broadcast to: how far they are is theirs to know.
+        them, except for members that are broadcast to: how far they are is theirs to know. Its
+        retry topic is listed once it held a message.
         """
         pairs = sorted(self._pairs(group))
         look = _Look(
@@ -89,12 +93,11 @@ class Backlog:
             wall_ms=self._clock.wall_ms(),
             heads={name: self._heads(name) for name in {name for name, _ in pairs}},
         )
-        topics = self._catalog.snapshot.topics
         # A row costs 13 us, so 10,000 queues hold the loop for 130 ms.
         rows = [
             self._row((name, topic, number), look)
             for name, topic in pairs
-            for number in range(topics[topic].queue_count)
+            for number in range(self._catalog.topic(topic).queue_count)
         ]
         if group is None:
             listed = {(row.group, row.topic, row.queue) for row in rows}
@@ -115,7 +118,7 @@ class Backlog:
             for wanted in member.subscriptions
         }
         topics = self._catalog.snapshot.topics
-        return {
+        return self._retries.pairs(group) | {
             (name, topic)
             for name, topic in found
             if topic in topics and (group is None or name == group)

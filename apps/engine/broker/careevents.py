@@ -200,6 +200,37 @@ class HalfEnded:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUpSent:
+    """A given-up message, by its offset in the topic of those, is also where it was for.
+
+    A person wanted it there. `queue_offset` is its place in `queue` of `topic`.
+    """
+
+    KIND: ClassVar[int] = 19
+    given_up_offset: int
+    by: str
+    topic: str
+    queue: int
+    queue_offset: int
+
+    def body(self) -> bytes:
+        """Return the record's body behind its kind."""
+        head = I64.pack(self.given_up_offset) + text_bytes(self.by)
+        return head + text_bytes(self.topic) + U32.pack(self.queue) + I64.pack(self.queue_offset)
+
+    @classmethod
+    def read(cls, read: Reader) -> Self:
+        """Return the event of a body."""
+        return cls(
+            given_up_offset=read.number(I64),
+            by=read.text(),
+            topic=read.text(),
+            queue=read.number(U32),
+            queue_offset=read.number(I64),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sequenced:
     """Messages with a producer's numbers were stored, so that none of them is stored again.
@@ -245,7 +276,7 @@ class Sequenced:
 
 FailureEvent = SentBack | Resent
 TimerEvent = TimerDone | ClockJumped
-TransactionEvent = HalfStored | HalfChecked | HalfEnded
+TransactionEvent = HalfStored | HalfChecked | HalfEnded | GivenUpSent
 CareEvent = FailureEvent | TimerEvent | TransactionEvent | Sequenced
 
 CARE_EVENTS: Mapping[int, type[CareEvent]] = MappingProxyType(
@@ -253,6 +284,7 @@ CARE_EVENTS: Mapping[int, type[CareEvent]] = MappingProxyType(
         event.KIND: event
         for event in (
             SentBack, Resent, TimerDone, ClockJumped, HalfStored, HalfChecked, HalfEnded, Sequenced,
+            GivenUpSent,
         )
     }
 )  # fmt: skip

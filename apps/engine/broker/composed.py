@@ -16,6 +16,7 @@ from apps.engine.broker.delaylist import DelayList
 from apps.engine.broker.delays import Delays
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.fencing import Fencing
+from apps.engine.broker.givenup import GivenUp
 from apps.engine.broker.handles import Handles
 from apps.engine.broker.intake import Intake
 from apps.engine.broker.levellist import LevelList
@@ -29,6 +30,8 @@ from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
 from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.retrycounts import RetryCounts
+from apps.engine.broker.retryqueues import RetryQueues
 from apps.engine.broker.schedule import Schedule
 from apps.engine.broker.sendback import SendBack
 from apps.engine.broker.sessions import Sessions
@@ -98,9 +101,6 @@ class Composed:
         self.sessions = Sessions(clock, sessions_max=SESSIONS_MAX)
         self.times = StoreTimes(log)
         self.access = AccessLocks(clock, progress=self.state.progress, readers_max=READERS_MAX)
-        self.offsets = Offsets(
-            self.state, self.recorder, self.queues, self.catalog, access=self.access
-        )
         self.begin = Begin(self.state, self.recorder, self.queues, self.catalog, self.times)
         self._compose_groups(config)
         self._compose_delays(config, tuning, failpoints)
@@ -166,6 +166,7 @@ class Composed:
             fences=fences,
             heartbeat_ms=config.member_timeout_ms // 3,
         )
+        retries = RetryQueues(self.queues, self.members)
         self.backlog = Backlog(
             state=self.state,
             queues=self.queues,
@@ -174,8 +175,17 @@ class Composed:
             access=self.access,
             members=self.members,
             times=self.times,
+            retries=retries,
             clock=clock,
             owner_of=self.assigner.owner,
+        )
+        self.offsets = Offsets(
+            self.state,
+            self.recorder,
+            self.queues,
+            self.catalog,
+            access=self.access,
+            retries=retries,
         )
 
     def _compose_transactions(self, config: EngineConfig) -> None:
@@ -194,6 +204,14 @@ class Composed:
             self.log,
             config=config,
             clock=clock,
+        )
+        self.givenup = GivenUp(
+            state.transactions,
+            self.recorder,
+            self.queues,
+            self.catalog,
+            self.log,
+            ids=self.transactions.ids,
         )
         self.checks = TransactionChecks(
             self.transactions, state.transactions, self.recorder, config=config, clock=clock
@@ -234,6 +252,13 @@ class Composed:
             clock=self.clock,
             bytes_max=bytes_max,
             delay_ms_max=config.delay_ms_max,
+        )
+        self.retrycounts = RetryCounts(
+            log=self.log,
+            queues=self.queues,
+            state=self.state,
+            schedule=self.schedule,
+            delays=self.delays,
         )
         self.deadletters = DeadLetters(
             log=self.log,

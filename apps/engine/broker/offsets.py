@@ -7,6 +7,7 @@ from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.journal import Commit
 from apps.engine.broker.names import check_group_name
 from apps.engine.broker.recorder import Recorder
+from apps.engine.broker.retryqueues import RetryQueues
 from apps.engine.broker.state import ConsumerState
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import InvalidArgument, OffsetOutOfRange
@@ -24,9 +25,11 @@ class Offsets:
         catalog: Catalog,
         *,
         access: AccessLocks,
+        retries: RetryQueues,
     ) -> None:
         """Bind to a store; `access` is told when an operator sets progress."""
         self._access = access
+        self._retries = retries
         self._state = state
         self._recorder = recorder
         self._queues = queues
@@ -70,15 +73,17 @@ class Offsets:
     def progress(self, group: str | None) -> list[GroupProgress]:
         """Return progress of one group or all, by group, topic and queue.
 
-        A group that has read any queue of a topic is listed with all of them.
+        A group that has read any queue of a topic is listed with all of them. Its retry topic is
+        listed once it held a message.
         """
         topics = self._catalog.snapshot.topics
         pairs = {(p.group, p.topic) for p in self._state.progress.values() if p.topic in topics}
+        pairs |= self._retries.pairs(group)
         return [
             self._progress_of(name, topic, queue)
             for name, topic in sorted(pairs)
             if group is None or name == group
-            for queue in range(topics[topic].queue_count)
+            for queue in range(self._catalog.topic(topic).queue_count)
         ]
 
     def _progress_of(self, group: str, topic: str, number: int) -> GroupProgress:

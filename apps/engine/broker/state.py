@@ -12,6 +12,7 @@ import numpy as np
 from apps.engine.broker.assigned import AssignmentTable
 from apps.engine.broker.careevents import (
     ClockJumped,
+    GivenUpSent,
     HalfChecked,
     HalfEnded,
     HalfStored,
@@ -107,7 +108,7 @@ class ConsumerState:
                 self.failures.resend(event)
             case TimerDone() | ClockJumped():
                 self.timers.apply(event)
-            case HalfStored() | HalfChecked() | HalfEnded():
+            case HalfStored() | HalfChecked() | HalfEnded() | GivenUpSent():
                 self.transactions.apply(event, at_ms=at_ms)
             case Sequenced():
                 self.repeats.apply(event, at_ms=at_ms)

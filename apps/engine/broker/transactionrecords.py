@@ -22,11 +22,13 @@ from apps.engine.codec.properties import (
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
     TRAN_MSG,
+    TRANSACTION_CHECK_TIMES,
     TRANSACTION_ID,
     encode_properties,
 )
 from apps.engine.codec.record import Record, encode_record
 from apps.engine.codec.tags import tag_hash
+from apps.engine.limits import PROPERTIES_BYTES_MAX
 from apps.engine.types import MessageBlock
 
 # RocketMQ's system flag says in two bits what a record is to a transaction.
@@ -36,6 +38,8 @@ SYS_FLAG_COMMITTED = 0b1000
 _DONE = "d"
 # A half message waits for its decision, so RocketMQ takes no other delay of it.
 _IGNORED = (DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+# What a half message has besides, and the message that it becomes has not.
+_OF_HALF = frozenset({REAL_TOPIC, REAL_QID, TRANSACTION_CHECK_TIMES})
 _DONE_PROPERTIES = encode_properties({TAGS: _DONE})
 
 
@@ -61,9 +65,15 @@ def real_batch(half: Record, *, topic: str, queue: int) -> CheckedBatch:
     return _batch(committed, topic, queue, _real_properties(half))
 
 
-def given_up_batch(half: Record) -> CheckedBatch:
-    """Return a half message as a message of those that nobody decided about."""
-    return _batch(half, GIVEN_UP_TOPIC, 0, half.properties)
+def given_up_batch(half: Record, *, checks: int) -> CheckedBatch:
+    """Return a half message as a message of those that nobody decided about.
+
+    How often its producers were asked goes with it, as in RocketMQ; not where it has no room.
+    """
+    properties = {**half.properties, TRANSACTION_CHECK_TIMES: str(checks)}
+    if len(encode_properties(properties)) > PROPERTIES_BYTES_MAX:
+        properties = dict(half.properties)
+    return _batch(half, GIVEN_UP_TOPIC, 0, properties)
 
 
 def decision_batch(half_offset: int, *, now_ms: int) -> CheckedBatch:
@@ -100,9 +110,7 @@ def check_block(half: Record) -> MessageBlock:
 
 
 def _real_properties(half: Record) -> dict[str, str]:
-    return {
-        name: value for name, value in half.properties.items() if name not in (REAL_TOPIC, REAL_QID)
-    }
+    return {name: value for name, value in half.properties.items() if name not in _OF_HALF}
 
 
 def _batch(record: Record, topic: str, queue: int, properties: dict[str, str]) -> CheckedBatch:

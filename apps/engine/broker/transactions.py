@@ -206,7 +206,7 @@ class Transactions:
         """
         record = self.record(half, wait=wait)
         event = HalfEnded(half_offset=half.half_offset, outcome=Outcome.GIVEN_UP)
-        self._decide(event, [given_up_batch(record)])
+        self._decide(event, [given_up_batch(record, checks=half.checks)])
 
     def _decide(self, event: HalfEnded, batches: list[CheckedBatch]) -> None:
         decision = decision_batch(event.half_offset, now_ms=self._clock.wall_ms())

@@ -9,7 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from apps.engine.broker.careevents import HalfChecked, HalfEnded, HalfStored, TransactionEvent
+from apps.engine.broker.careevents import (
+    GivenUpSent,
+    HalfChecked,
+    HalfEnded,
+    HalfStored,
+    TransactionEvent,
+)
 from apps.engine.clock import Clock
 from apps.engine.transactiontypes import Outcome
 
@@ -38,13 +44,18 @@ class Half:
 
 
 class TransactionState:
-    """Undecided half messages by offset, in order, and the decisions on the last others."""
+    """Undecided half messages by offset, in order, and the decisions on the last others.
+
+    `sent` are given-up messages, by their offset among those, that a person sent after all, with
+    the wall time of that. They are few, and remembered as long as the store: none is sent twice.
+    """
 
     def __init__(self, clock: Clock) -> None:
         """Start with none."""
         self._clock = clock
         self.pending: dict[int, Half] = {}
         self.decided: OrderedDict[int, tuple[int, HalfEnded]] = OrderedDict()
+        self.sent: dict[int, tuple[int, GivenUpSent]] = {}
 
     def apply(self, event: TransactionEvent, *, at_ms: int) -> None:
         """Carry out an event that was made at a wall time."""
@@ -74,6 +85,9 @@ class TransactionState:
                     if len(self.decided) > _REMEMBERED:
                         self.decided.popitem(last=False)
 
+            case GivenUpSent():
+                self.sent[event.given_up_offset] = (at_ms, event)
+
     def _monotonic_ms(self, at_ms: int) -> int:
         """Return a wall time of the past on the monotonic clock; one yet to come counts as now."""
         return self._clock.monotonic_ms() - max(0, self._clock.wall_ms() - at_ms)
@@ -92,6 +106,10 @@ class TransactionState:
             "decided": [
                 [epoch, e.half_offset, e.outcome.value, e.by, e.topic, e.queue, e.queue_offset]
                 for epoch, e in self.decided.values()
+            ],
+            "sent": [
+                [at_ms, e.given_up_offset, e.by, e.topic, e.queue, e.queue_offset]
+                for at_ms, e in self.sent.values()
             ],
         }
 
@@ -123,3 +141,13 @@ class TransactionState:
                 queue_offset=queue_offset,
             )
             self.decided[half_offset] = (epoch, ended)
+        # A checkpoint from before such were sent has none.
+        for at_ms, given_up_offset, by, topic, queue, queue_offset in content.get("sent", ()):
+            sent = GivenUpSent(
+                given_up_offset=given_up_offset,
+                by=by,
+                topic=topic,
+                queue=queue,
+                queue_offset=queue_offset,
+            )
+            self.sent[given_up_offset] = (at_ms, sent)

@@ -24,6 +24,7 @@ DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
 TRAN_MSG = "TRAN_MSG"
 PGROUP = "PGROUP"
 TRANSACTION_ID = "__transactionId__"
+TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 
 # This product's own: where a failed message lay, each of its attempts, how many properties had no

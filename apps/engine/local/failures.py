@@ -9,7 +9,12 @@ from apps.engine.broker.schedule import Due
 from apps.engine.delaytypes import LevelsDelivered
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.errors import InvalidArgument
-from apps.engine.failuretypes import FailedMessage, ResendResult, ReturnResult
+from apps.engine.failuretypes import (
+    FailedMessage,
+    GroupRetries,
+    ResendResult,
+    ReturnResult,
+)
 from apps.engine.limits import CARE_MESSAGES_MAX, FETCH_MESSAGES_MAX
 from apps.engine.local.host import Host
 from apps.engine.types import QueueRange
@@ -71,6 +76,16 @@ class FailureVerbs:
                 deadletters.store(request, read)
             await asyncio.sleep(0)
         return await host.recorded(request.answer())
+
+    async def group_retries(self, group: str) -> GroupRetries:
+        """Count by failures what is to come again; see EngineControl."""
+        host, retrycounts = self._host, self._host.broker.retrycounts
+        counting = retrycounts.begin(group)
+        while counting.portions:
+            await host.patiently(lambda wait: retrycounts.look(counting, wait=wait))
+            # A portion at a time, so that nobody waits for more than one.
+            await asyncio.sleep(0)
+        return counting.answer()
 
     async def deliver_levels(self, messages_max: int = 1_000) -> LevelsDelivered:
         """Deliver what is due in the delay levels; see EngineControl."""

@@ -1,5 +1,6 @@
 """Verbs of transactions. Knows when to wait; decides nothing else."""
 
+from dataclasses import replace
 from functools import partial
 
 from apps.engine.broker.transactionchecks import TransactionChecks
@@ -9,8 +10,10 @@ from apps.engine.transactiontypes import (
     Begun,
     Check,
     Ended,
+    GivenUpPage,
     Outcome,
     PendingTransaction,
+    SentAfterAll,
     TransactionStatus,
 )
 from apps.engine.types import AckMode, RecordBatch
@@ -104,7 +107,8 @@ class TransactionVerbs:
 
     def transaction_status(self) -> TransactionStatus:
         """Return the counters of transactions."""
-        return self._host.broker.checks.status()
+        broker = self._host.broker
+        return replace(broker.checks.status(), given_up_waiting=broker.givenup.waiting_count())
 
     def check_now(self, transaction_id: str) -> PendingTransaction | None:
         """Have the producers asked at once; see EngineControl."""
@@ -123,6 +127,30 @@ class TransactionVerbs:
             with host.writing():
                 count += await host.patiently(partial(_give_up, checks, half))
         return await host.recorded(count)
+
+    async def given_up(self, *, before: int | None = None, messages_max: int = 100) -> GivenUpPage:
+        """List given-up messages; see EngineControl."""
+        givenup = self._host.broker.givenup
+        return await self._host.patiently(
+            lambda wait: givenup.page(before=before, messages_max=messages_max, wait=wait)
+        )
+
+    async def send_given_up(
+        self, given_up_offset: int, *, transaction_id: str, by: str = ""
+    ) -> SentAfterAll:
+        """Send a given-up message where it was for; see EngineControl."""
+        host, givenup = self._host, self._host.broker.givenup
+        host.check_serving()
+
+        def send(wait: bool) -> SentAfterAll:
+            host.check_serving()
+            return givenup.send(given_up_offset, transaction_id=transaction_id, by=by, wait=wait)
+
+        with host.writing():
+            sent = await host.patiently(send)
+        # Whatever the store promises for sends: a person is told that it is there.
+        await host.commits.durable(host.broker.log.written_offset)
+        return sent
 
 
 def _row(checks: TransactionChecks, half: Half, wait: bool) -> PendingTransaction:

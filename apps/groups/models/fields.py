@@ -6,14 +6,23 @@ Names are compared byte by byte, as the engine does, whatever the database's lan
 from django.db import models
 
 from apps.engine import limits
+from apps.engine.codec.layout import RETRY_PREFIX
+
+# A group of the longest name has a retry topic, too.
+TOPIC_CHARACTERS_MAX = limits.NAME_CHARACTERS_MAX + len(RETRY_PREFIX)
 
 # The engine's own texts; longer ones are cut.
 REASON_CHARACTERS_MAX = 500
 
 
 def name() -> "models.CharField[str, str]":
-    """Return a column for the name of a topic or a group."""
+    """Return a column for the name of a group."""
     return models.CharField(max_length=limits.NAME_CHARACTERS_MAX, db_collation="C")
+
+
+def topic() -> "models.CharField[str, str]":
+    """Return a column for the name of a topic that a group reads, which may be its retry topic."""
+    return models.CharField(max_length=TOPIC_CHARACTERS_MAX, db_collation="C")
 
 
 def client_id(*, blank: bool = False) -> "models.CharField[str, str]":

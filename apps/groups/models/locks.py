@@ -34,7 +34,7 @@ class QueueLock(models.Model):
     """
 
     group = fields.name()
-    topic = fields.name()
+    topic = fields.topic()
     queue = models.PositiveSmallIntegerField()
     owner = fields.client_id(blank=True)
     epoch = models.PositiveBigIntegerField()
@@ -68,7 +68,7 @@ class LockTransition(models.Model):
     number = models.PositiveBigIntegerField()
     at = models.DateTimeField()
     group = fields.name()
-    topic = fields.name()
+    topic = fields.topic()
     queue = models.PositiveSmallIntegerField()
     change = models.CharField(max_length=12, choices=Change)
     owner = fields.client_id(blank=True)

@@ -65,7 +65,7 @@ class Subscription(models.Model):
 
     group = fields.name()
     client_id = fields.client_id()
-    topic = fields.name()
+    topic = fields.topic()
     filter = models.TextField()
     filter_type = models.CharField(max_length=8, choices=Filter)
     is_conflicting = models.BooleanField(default=False)
@@ -96,7 +96,7 @@ class QueueAssignment(models.Model):
     """
 
     group = fields.name()
-    topic = fields.name()
+    topic = fields.topic()
     queue = models.PositiveSmallIntegerField()
     client_id = fields.client_id()
     generation = models.PositiveBigIntegerField()

@@ -14,7 +14,7 @@ class ConsumerOffset(models.Model):
     """
 
     group = fields.name()
-    topic = fields.name()
+    topic = fields.topic()
     queue = models.PositiveSmallIntegerField()
     committed = models.PositiveBigIntegerField()
     delivered = models.PositiveBigIntegerField()

@@ -12,6 +12,7 @@ from apps.engine.types import GroupProgress
 from apps.groups import rates
 from apps.groups.blocked import BlockedQueue, blocked_queues
 from apps.groups.rates import Pace
+from apps.groups.retrytopics import retry_lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +26,14 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """A group's queues by topic and number, and all of them together."""
+    """A group's queues by topic and number, and all of them together.
+
+    Its retry topic is among them; `retry_lag` is the part of `lag` that lies there.
+    """
 
     queues: Sequence[QueueState]
     lag: int
+    retry_lag: int
     oldest_age_ms: int | None
     pace: Pace
 
@@ -51,6 +56,7 @@ def backlog(group: str, *, clock: Clock) -> Backlog:
     return Backlog(
         queues=queues,
         lag=lag,
+        retry_lag=retry_lag(rows),
         oldest_age_ms=max(ages, default=None),
         pace=rates.together(lag, (queue.pace for queue in queues)),
     )

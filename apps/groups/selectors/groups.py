@@ -12,6 +12,7 @@ from apps.engine.errors import Busy
 from apps.engine.grouptypes import MemberState, Rebalance, Subscription
 from apps.engine.types import ClientSeen, GroupProgress, GroupSpec
 from apps.groups.blocked import idle_members
+from apps.groups.retrytopics import retry_lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,7 @@ class Conflict:
 class GroupState:
     """What was decided about a group, its progress over all its queues, and its members.
 
+    `retry_lag` is the part of `lag` that lies in its retry topic, which is among `topics`.
     `is_decided` is False where nobody decided anything and `spec` has the defaults. `assignment` is
     None where the group has none: nobody keeps a heartbeat.
     """
@@ -47,6 +49,7 @@ class GroupState:
     topics: Sequence[str] = ()
     queue_count: int = 0
     lag: int = 0
+    retry_lag: int = 0
     in_flight: int = 0
     members: Sequence[MemberPicture] = ()
     idle_members: Sequence[str] = ()
@@ -134,6 +137,7 @@ def _state(group: str, spec: GroupSpec | None, parts: _Parts) -> GroupState:
         topics=sorted(topics),
         queue_count=len(parts.progress),
         lag=sum(row.max_offset - row.committed for row in parts.progress),
+        retry_lag=retry_lag(parts.progress),
         in_flight=sum(row.in_flight for row in parts.progress),
         members=_members(parts.clients, parts.members),
         idle_members=idle_members(parts.members),

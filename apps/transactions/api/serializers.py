@@ -49,6 +49,9 @@ class TransactionStatusDocument(serializers.Serializer[Any]):
     committed = serializers.IntegerField()
     rolled_back = serializers.IntegerField()
     given_up = serializers.IntegerField()
+    given_up_waiting = serializers.IntegerField(
+        help_text="Given-up messages in the log that nobody sent after all, of any time."
+    )
     checks = serializers.IntegerField()
     sampled_at = serializers.DateTimeField()
 
@@ -82,6 +85,7 @@ def rendered_status(status: TransactionStatus) -> dict[str, object]:
         "committed": status.committed,
         "rolled_back": status.rolled_back,
         "given_up": status.given_up,
+        "given_up_waiting": status.given_up_waiting,
         "checks": status.checks,
         "sampled_at": sampled_at(),
     }

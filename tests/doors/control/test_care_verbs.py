@@ -23,11 +23,14 @@ from apps.engine.errors import (
     TransactionDecided,
     UnknownTransaction,
 )
-from apps.engine.failuretypes import Resend, ResendResult
+from apps.engine.failuretypes import GroupRetries, Resend, ResendResult, RetryCount
 from apps.engine.transactiontypes import (
     Ended,
+    GivenUpMessage,
+    GivenUpPage,
     Outcome,
     PendingTransaction,
+    SentAfterAll,
     TransactionStatus,
 )
 from apps.engine.types import QueueRange
@@ -91,6 +94,27 @@ ENDED = Ended(
 )
 RANGE = QueueRange(topic="%DLQ%billing", queue=0, min_offset=1, max_offset=2**40)
 
+RETRIES = GroupRetries(
+    group="billing",
+    counts=(RetryCount(failures=1, in_topic=2**40), RetryCount(failures=2, delayed=1, in_place=3)),
+    is_complete=False,
+)
+LOST = GivenUpMessage(
+    given_up_offset=2**40,
+    transaction_id=None,
+    half_offset=None,
+    topic="orders",
+    queue=3,
+    message_id="x",
+    producer_group="tills",
+    born_ms=-1,
+    given_up_ms=5,
+    checks=None,
+    size_bytes=1,
+    sent_ms=7,
+    sent_by="ana",
+)
+
 LATER = [
     (
         "deliver_levels",
@@ -145,6 +169,19 @@ LATER = [
         ENDED,
     ),
     ("give_up_transactions", lambda engine: engine.give_up_transactions(5), ((5,), {}), 3),
+    ("group_retries", lambda engine: engine.group_retries("billing"), (("billing",), {}), RETRIES),
+    (
+        "given_up",
+        lambda engine: engine.given_up(before=2**40, messages_max=7),
+        ((), {"before": 2**40, "messages_max": 7}),
+        GivenUpPage(messages=(LOST,), before=9),
+    ),
+    (
+        "send_given_up",
+        lambda engine: engine.send_given_up(2**40, transaction_id="7.1-f", by="ana"),
+        ((2**40,), {"transaction_id": "7.1-f", "by": "ana"}),
+        SentAfterAll(topic="orders", queue=3, queue_offset=2**40, is_repeat=True),
+    ),
 ]  # fmt: skip
 AT_ONCE = [
     ("delay_levels", lambda engine: engine.delay_levels(), ((), {}), LEVELS),
@@ -190,6 +227,8 @@ async def test_what_is_asked_and_answered_arrives_as_it_was(
          TransactionDecided("it was rolled back")),
         ("end_transaction", lambda engine: engine.end_transaction("7", Outcome.COMMITTED),
          UnknownTransaction("7")),
+        ("send_given_up", lambda engine: engine.send_given_up(0, transaction_id="7"),
+         UnknownTransaction("of another transaction")),
         ("resend", lambda engine: engine.resend("billing", [0]), InvalidArgument("no topic")),
         ("deliver_levels", lambda engine: engine.deliver_levels(), StoreFull("3 bytes left")),
     ],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from apps.engine.broker.careevents import Resent, SentBack
+from apps.engine.broker.careevents import GivenUpSent, Resent, SentBack
 from apps.engine.broker.journal import (
     Assigned,
     Commit,
@@ -37,6 +37,7 @@ EVENTS: list[Event] = [
     ),
     SentBack(group="g", topic="t", queue=7, runs=RUNS),
     Resent(group="g", by="ann", runs=RUNS),
+    GivenUpSent(given_up_offset=1 << 40, by="ann", topic="t", queue=3, queue_offset=9),
     Settle(lease=5, runs=RUNS),
     Return(lease=5, visible_ms=1_700_000_000_000, runs=RUNS, reason="zu spät"),
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),

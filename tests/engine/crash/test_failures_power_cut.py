@@ -1,4 +1,4 @@
-"""The power is cut at every sync of a delay, a send-back, a burial and a resend.
+"""The power is cut at every sync of a delay, a send-back, a burial, a resend, a late sending.
 
 Whatever survives, the work is done again from the beginning, as clients and beats do it; each
 message must then be in its target exactly once, and what was answered before the cut must hold.
@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
+from apps.engine.codec.record import encode_record
 from apps.engine.errors import SyncFailed
 from apps.engine.failuretypes import Resend
 from apps.engine.testing.crashes import CrashMode
-from apps.engine.types import GroupSpec
+from apps.engine.types import GroupSpec, RecordBatch
 from tests.engine.broker.failurebench import FailureBench
 
 COUNT = 4
@@ -84,6 +86,34 @@ def put_dead(bench: FailureBench) -> None:
     bench.send_back(*range(COUNT), delay_level=-1)
 
 
+def put_given_up(bench: FailureBench) -> None:
+    """Have transactions that nobody decided."""
+    for body in BODIES:
+        record = encode_record(topic=b"orders", queue=0, body=body)
+        batch = RecordBatch(
+            topic="orders",
+            queue=0,
+            payload=bytearray(record),
+            sizes=np.array([len(record)], dtype=np.int32),
+        )
+        bench.broker.transactions.begin(batch, producer_group="p", check_immunity_ms=0)
+    for half in bench.broker.checks.pending(None, -1, COUNT):
+        assert bench.broker.checks.give_up(half, wait=True)
+    bench.sync()
+
+
+def send_given_up(bench: FailureBench) -> None:
+    """Send given-up messages after all, one by one."""
+    givenup = bench.broker.givenup
+    for found in reversed(givenup.page(before=None, messages_max=COUNT, wait=True).messages):
+        assert found.transaction_id is not None
+        givenup.send(
+            found.given_up_offset, transaction_id=found.transaction_id, by="ann", wait=True
+        )
+        bench.sync()
+    bench.broker.checkpoint()
+
+
 def nothing(bench: FailureBench) -> None:
     """Have nothing."""
     del bench
@@ -94,6 +124,7 @@ WORKS = {
     "send back": Work(put_each, send_back_and_deliver, "%RETRY%g"),
     "bury": Work(put_each, receive_and_bury, "%DLQ%g", groups=(GroupSpec(name="g", retry_max=0),)),
     "resend": Work(put_dead, resend, "orders", copies=2),
+    "send given up": Work(put_given_up, send_given_up, "orders"),
 }
 
 

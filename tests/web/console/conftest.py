@@ -9,6 +9,7 @@ from apps.bridge import engine as bridge
 from apps.console.audience import audience
 from apps.console.board import board
 from apps.console.clockwork import ClockworkWatch
+from apps.console.deathwatch import DeathWatch
 from apps.console.feed import Feed
 from apps.console.sparklines import LastHour
 from tests.web.console.fakes import FakeEngine, HandClock
@@ -36,8 +37,13 @@ def last_hour() -> LastHour:
 
 
 @pytest.fixture
-def feed(clock: HandClock, watch: ClockworkWatch, last_hour: LastHour) -> Feed:
-    return Feed(clock=clock, clockwork=watch, last_hour=last_hour)
+def deaths(clock: HandClock) -> DeathWatch:
+    return DeathWatch(clock=clock)
+
+
+@pytest.fixture
+def feed(clock: HandClock, watch: ClockworkWatch, last_hour: LastHour, deaths: DeathWatch) -> Feed:
+    return Feed(clock=clock, clockwork=watch, last_hour=last_hour, deaths=deaths)
 
 
 @pytest.fixture(autouse=True)

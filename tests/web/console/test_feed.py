@@ -9,6 +9,7 @@ import pytest
 from apps.console import feed as feeds
 from apps.console.board import Board
 from apps.console.clockwork import ClockworkWatch
+from apps.console.deathwatch import DeathWatch
 from apps.console.feed import Feed
 from apps.console.snapshot import Snapshot
 from apps.console.sparklines import LastHour
@@ -154,6 +155,7 @@ class Stage:
                 clock=self.clock,
                 clockwork=ClockworkWatch(clock=self.clock, worker_processes=2),
                 last_hour=LastHour(),
+                deaths=DeathWatch(clock=self.clock),
                 sleep=self.sleep,
                 publish=changes.get("publish", self.publish),
                 board=self.board,

@@ -10,6 +10,7 @@ from django.test import Client
 
 from apps.console.board import board
 from apps.console.clockwork import ClockworkWatch
+from apps.console.deathwatch import DeathWatch
 from apps.console.feed import Feed
 from apps.console.sparklines import LastHour
 from apps.deadletters import services
@@ -29,7 +30,7 @@ def posted() -> Iterator[None]:
     """Post a picture, as the feed does once a second."""
     clock = ConsoleClock()
     watch = ClockworkWatch(clock=clock, worker_processes=2)
-    feed = Feed(clock=clock, clockwork=watch, last_hour=LastHour())
+    feed = Feed(clock=clock, clockwork=watch, last_hour=LastHour(), deaths=DeathWatch(clock=clock))
     board.put(feed.sample(ConsoleEngine().api))
     yield
     board.clear()

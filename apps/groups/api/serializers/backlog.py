@@ -9,6 +9,7 @@ from apps.core.pagination import listing, rfc3339
 from apps.engine.types import GroupProgress
 from apps.groups.blocked import BlockedBy, BlockedQueue
 from apps.groups.rates import Pace
+from apps.groups.retrytopics import is_retry
 from apps.groups.selectors import Backlog, QueueState
 
 _RATE = "Messages a second, over half a minute at most; null until it is known."
@@ -19,6 +20,9 @@ class OffsetDocument(serializers.Serializer[Any]):
 
     topic = serializers.CharField()
     queue = serializers.IntegerField()
+    is_retry = serializers.BooleanField(
+        help_text="It is the group's retry topic, which its members read without asking for it."
+    )
     committed = serializers.CharField(help_text="Every message below is done.")
     delivered = serializers.CharField(help_text="One past the newest message handed out.")
     max_offset = serializers.CharField(help_text="One past the newest message.")
@@ -73,11 +77,17 @@ class LagDocument(OffsetDocument, PaceDocument):
     lock = HeldLockDocument(allow_null=True)
 
 
+class TotalDocument(PaceDocument):
+    """All queues together."""
+
+    retry_lag = serializers.CharField(help_text="Of `lag`, what lies in the group's retry topic.")
+
+
 class LagList(serializers.Serializer[Any]):
     """Backlog of a group, by topic and queue, and over all of them."""
 
     items = LagDocument(many=True)
-    total = PaceDocument()
+    total = TotalDocument()
     next_cursor = serializers.CharField(allow_null=True)
     sampled_at = serializers.DateTimeField()
 
@@ -111,6 +121,7 @@ def rendered_offset(row: GroupProgress) -> dict[str, object]:
     return {
         "topic": row.topic,
         "queue": row.queue,
+        "is_retry": is_retry(row),
         "committed": str(row.committed),
         "delivered": str(row.delivered),
         "max_offset": str(row.max_offset),
@@ -121,7 +132,10 @@ def rendered_backlog(backlog: Backlog) -> dict[str, object]:
     """Build the JSON shape of a group's backlog."""
     return {
         **listing([_rendered_queue(queue) for queue in backlog.queues], None),
-        "total": _rendered_pace(backlog.lag, backlog.oldest_age_ms, backlog.pace),
+        "total": {
+            **_rendered_pace(backlog.lag, backlog.oldest_age_ms, backlog.pace),
+            "retry_lag": str(backlog.retry_lag),
+        },
     }
 
 
@@ -145,6 +159,7 @@ def _rendered_queue(queue: QueueState) -> dict[str, object]:
     return {
         "topic": row.topic,
         "queue": row.queue,
+        "is_retry": is_retry(row),
         "committed": str(row.committed),
         "delivered": str(row.delivered),
         "max_offset": str(row.max_offset),

@@ -89,6 +89,7 @@ class GroupDocument(SettingsDocument):
     topics = serializers.ListField(child=serializers.CharField())
     queue_count = serializers.IntegerField(help_text="Queues the group has progress in.")
     lag = serializers.CharField(help_text="Messages not yet committed, over all queues.")
+    retry_lag = serializers.CharField(help_text="Of these, in the group's retry topic.")
     in_flight = serializers.IntegerField(help_text="Handed out and not settled.")
     members = MemberDocument(many=True)
     idle_members = serializers.ListField(
@@ -122,6 +123,7 @@ def rendered_group(state: GroupState) -> dict[str, object]:
         "topics": list(state.topics),
         "queue_count": state.queue_count,
         "lag": str(state.lag),
+        "retry_lag": str(state.retry_lag),
         "in_flight": state.in_flight,
         "members": [rendered_member(member) for member in state.members],
         "idle_members": list(state.idle_members),
