@@ -45,6 +45,11 @@ def connected(
     )
 
 
+def committed(connection: psycopg.Connection[Any]) -> None:
+    connection.execute(WRITE, (7,))
+    connection.commit()
+
+
 def numbers(direct: psycopg.Connection[Any]) -> list[int]:
     return [number for (number,) in direct.execute("SELECT number FROM cut_numbers ORDER BY 1")]
 
@@ -59,8 +64,7 @@ def test_nobody_hears_of_the_commit_that_is_cut(
     trap = cut.arm(rb"cut_numbers", fate)
 
     with pytest.raises(psycopg.OperationalError):
-        connection.execute(WRITE, (7,))
-        connection.commit()
+        committed(connection)
 
     assert connection.closed
     assert trap.has_fired.wait(10)
