@@ -74,7 +74,11 @@ class Field:
         self._errors: list[BaseException] = []
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.end()
+            raise
         for topic, group in READERS.items():
             self._subscribe(group, topic)
         for group in (LEASED, SENT_BACK):
