@@ -13,6 +13,8 @@ from tests.outcomes.calls import Ask, Reply, Teller, settle
 from tests.process.product import Broker
 
 TOPICS = tuple(f"topic-{number}" for number in range(64))
+# The last one is nobody's.
+_SYNCED = TOPICS[-1]
 _TIMEOUT_S = 60.0
 
 
@@ -130,7 +132,13 @@ class Scene:
         self.asked("POST", f"/api/v1/groups/{self.group}/members/{client}:leave", {}, status=204)
 
     def kill(self) -> None:
-        """Kill the broker and start it again."""
+        """Kill the broker and start it again.
+
+        A power cut may take back that messages were handed out since the last sync, and they come
+        again. Old requests are another matter, so a sync comes first.
+        """
+        messages = {"messages": [{"body": "sync"}], "ack": "sync"}
+        self.asked("POST", f"/api/v1/topics/{_SYNCED}/messages", messages, status=201)
         self._broker.kill()
         self._broker.start()
 
