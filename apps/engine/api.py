@@ -1,6 +1,6 @@
 """The verbs every front door may call. Knows values and errors, not how they are carried out."""
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
@@ -409,7 +409,15 @@ class EngineAPI(EngineControl, Protocol):
         ...
 
     async def release_locks(
-        self, group: str, client_id: str, places: Sequence[QueuePlace]
+        self,
+        group: str,
+        client_id: str,
+        places: Sequence[QueuePlace],
+        *,
+        epochs: Mapping[QueuePlace, int] | None = None,
     ) -> LockAnswer:
-        """Give locks back. `locked` is what is still the caller's: nothing; others are refused."""
+        """Give locks back; with an epoch, only that possession. `locked` is empty.
+
+        Those of others are refused.
+        """
         ...

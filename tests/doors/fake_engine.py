@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -540,9 +540,14 @@ class FakeEngine(CareVerbs, Readings):
         return self._groups.acquire(group, client_id, places)
 
     async def release_locks(
-        self, group: str, client_id: str, places: Sequence[QueuePlace]
+        self,
+        group: str,
+        client_id: str,
+        places: Sequence[QueuePlace],
+        *,
+        epochs: Mapping[QueuePlace, int] | None = None,
     ) -> LockAnswer:
-        answer = self._groups.release(group, client_id, places)
+        answer = self._groups.release(group, client_id, places, epochs=epochs)
         self._wake()
         return answer
 

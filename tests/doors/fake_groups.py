@@ -1,7 +1,7 @@
 """Members and locks of dictionaries for the tests of a door: small, and obviously right."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from apps.engine.errors import InvalidArgument, LockLost, NotPermitted, StaleGeneration
 from apps.engine.filters.subscription import compile_filter
@@ -191,13 +191,22 @@ class FakeGroups:
             )
         return LockAnswer(locked=tuple(locked), refused=tuple(refused))
 
-    def release(self, group: str, client_id: str, places: Sequence[QueuePlace]) -> LockAnswer:
+    def release(
+        self,
+        group: str,
+        client_id: str,
+        places: Sequence[QueuePlace],
+        *,
+        epochs: Mapping[QueuePlace, int] | None = None,
+    ) -> LockAnswer:
         refused = []
         for asked in places:
             held = self.lock(group, (asked.topic, asked.queue))
             if held is None:
                 continue
             if held.owner == client_id:
+                if (epochs or {}).get(asked, held.epoch) != held.epoch:
+                    continue
                 del self._locks[group, (asked.topic, asked.queue)]
             else:
                 refused.append(LockRefusal(topic=asked.topic, queue=asked.queue, owner=held.owner))

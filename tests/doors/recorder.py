@@ -1,6 +1,6 @@
 """An engine around another that keeps what it was asked to do, and can be told to fail."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from apps.engine.api import EngineAPI, Later
 from apps.engine.delaytypes import DelayStatus, LevelsDelivered, Recall
@@ -221,10 +221,15 @@ class Recorder:
         return await self._engine.acquire_locks(group, client_id, places)
 
     async def release_locks(
-        self, group: str, client_id: str, places: Sequence[QueuePlace]
+        self,
+        group: str,
+        client_id: str,
+        places: Sequence[QueuePlace],
+        *,
+        epochs: Mapping[QueuePlace, int] | None = None,
     ) -> LockAnswer:
         self._asked("release_locks")
-        return await self._engine.release_locks(group, client_id, places)
+        return await self._engine.release_locks(group, client_id, places, epochs=epochs)
 
     def members(self, group: str | None = None) -> list[MemberState]:
         return self._engine.members(group)

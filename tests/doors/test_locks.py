@@ -140,7 +140,7 @@ async def test_a_lock_goes_to_the_client_the_queue_is_assigned_to(client: Client
         ({"client_id": "a", "queues": [FIRST | {"queue": -1}]}, "/queues/0/queue"),
         ({"client_id": "a", "queues": [FIRST | {"queue": "0"}]}, "/queues/0/queue"),
         ({"client_id": "a", "queues": [FIRST, FIRST | {"topic": "a b"}]}, "/queues/1/topic"),
-        ({"client_id": "a", "queues": [FIRST | {"epoch": 1}]}, "/queues/0"),
+        ({"client_id": "a", "queues": [FIRST | {"owner": "a"}]}, "/queues/0"),
         ({"client_id": "a", "queues": [FIRST], "lease_ms": 1}, ""),
     ],
 )
@@ -399,3 +399,13 @@ async def test_a_disabled_group_may_do_nothing(client: Client, engine: Recorder)
 
     assert [(answer.status, answer.code) for answer in answers] == [(403, "not_permitted")] * 3
     assert engine.members() == []
+
+
+async def test_an_old_release_leaves_the_lock_that_was_taken_anew(client: Client) -> None:
+    old = await epoch_of(client, "a")
+    await release(client, "a", FIRST | {"epoch": old})
+    epoch = await epoch_of(client, "a")
+
+    assert await release(client, "a", FIRST | {"epoch": old}) == {"locked": [], "refused": []}
+
+    assert await epoch_of(client, "a") == epoch > old

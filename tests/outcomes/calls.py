@@ -189,6 +189,26 @@ class Teller:
         """Acknowledge a message."""
         self._settle_lease(Verb.ACK, group, message, {})
 
+    def ack_all(self, group: str, messages: Sequence[dict[str, Any]]) -> None:
+        """Acknowledge what was received together, with one request; each is an operation."""
+        runnings = [
+            self.recorder.invoke(
+                Verb.ACK, group=group, client=self.name, ids=[id_of(message["body"])]
+            )
+            for message in messages
+        ]
+        document = {"receipt_handles": [message["receipt_handle"] for message in messages]}
+        reply = self.ask("POST", f"/api/v1/groups/{group}/messages:ack", document)
+        for index, running in enumerate(runnings):
+            if reply is None or reply.status >= 400:
+                settle(running, reply)
+                continue
+            outcome = str(reply.document["results"][index]["status"])
+            if outcome == "ok":
+                running.ok()
+            else:
+                running.fail(outcome)
+
     def nack(self, group: str, message: dict[str, Any], *, level: int = 0, reason: str) -> None:
         """Give a message back because it failed."""
         asked = {"reason": reason, "delay_level": level}

@@ -107,7 +107,8 @@ class FakeGroup:
             key = item["topic"], item["queue"]
             lock = self.locks.get(key)
             if lock is not None and lock.owner == client:
-                del self.locks[key]
+                if item.get("epoch", lock.epoch) == lock.epoch:
+                    del self.locks[key]
             elif lock is not None:
                 refused.append({"topic": key[0], "queue": key[1], "owner": lock.owner})
         return {"locked": [], "refused": refused}

@@ -78,10 +78,23 @@ class HeartbeatAnswer(Struct, frozen=True, gc=False):
 
 
 class LocksBody(Request, frozen=True, gc=False):
-    """Queues whose locks a client takes, renews or gives back."""
+    """Queues whose locks a client takes or renews."""
 
     client_id: Holder
     queues: Queues
+
+
+class HeldItem(QueueItem, frozen=True, gc=False):
+    """A queue whose lock is given back; with an `epoch`, that possession only."""
+
+    epoch: Fence | None = None
+
+
+class ReleaseBody(Request, frozen=True, gc=False):
+    """Queues whose locks a client gives back."""
+
+    client_id: Holder
+    queues: Annotated[list[HeldItem], Meta(min_length=1, max_length=QUEUES_MAX)]
 
 
 class LockedItem(Struct, frozen=True, gc=False):
@@ -169,5 +182,6 @@ class OffsetAtAnswer(Struct, frozen=True, gc=False):
 
 heartbeat_decoder = msgspec.json.Decoder(HeartbeatBody)
 locks_decoder = msgspec.json.Decoder(LocksBody)
+release_decoder = msgspec.json.Decoder(ReleaseBody)
 commit_decoder = msgspec.json.Decoder(CommitRequest)
 begin_decoder = msgspec.json.Decoder(BeginBody)

@@ -31,6 +31,7 @@ _TYPES = (
     groupshapes.HeartbeatBody,
     groupshapes.HeartbeatAnswer,
     groupshapes.LocksBody,
+    groupshapes.ReleaseBody,
     groupshapes.LocksAnswer,
     careshapes.SendBackBody,
     careshapes.SendBackAnswer,

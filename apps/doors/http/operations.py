@@ -205,10 +205,10 @@ def _leave() -> Document:
     }
 
 
-def _locks(summary: str, meaning: str) -> Document:
+def _locks(summary: str, meaning: str, *, body: str = "LocksBody") -> Document:
     return {
         "summary": summary,
-        "requestBody": _body({_JSON: "LocksBody"}),
+        "requestBody": _body({_JSON: body}),
         "responses": {"200": _answer(meaning, {_JSON: "LocksAnswer"})},
     }
 
@@ -306,7 +306,9 @@ _OPERATIONS = {
         "Take or renew locks of queues", "Which are the caller's, and whose the others are."
     ),
     Verb.RELEASE: lambda: _locks(
-        "Give locks of queues back", "Nothing is locked; those of others are refused."
+        "Give locks of queues back",
+        "Nothing is locked; those of others are refused.",
+        body="ReleaseBody",
     ),
     Verb.BEGIN_TRANSACTION: _begin_transaction,
     Verb.COMMIT_TRANSACTION: lambda: _end_transaction("Let everybody see a message"),

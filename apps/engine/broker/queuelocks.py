@@ -9,7 +9,7 @@ A holder that is not assigned the queue any more keeps its lock until it gives i
 ends, but cannot renew it: it may finish what it has, and nobody else begins before.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fences import Fences
@@ -97,10 +97,18 @@ class QueueLocks:
             )
         return LockAnswer(locked=tuple(locked), refused=tuple(refused))
 
-    def release(self, group: str, client_id: str, places: Sequence[QueuePlace]) -> LockAnswer:
+    def release(
+        self,
+        group: str,
+        client_id: str,
+        places: Sequence[QueuePlace],
+        *,
+        epochs: Mapping[QueuePlace, int] | None = None,
+    ) -> LockAnswer:
         """Give back the caller's locks; one that is another's is refused, a free one is not.
 
-        Raises InvalidName or InvalidArgument.
+        Where an epoch is given, a lock that is the caller's under another one is left alone: the
+        request is an old one, and what it was about is over. Raises InvalidName or InvalidArgument.
         """
         self._check(group, client_id, places)
         refused = []
@@ -109,7 +117,8 @@ class QueueLocks:
             if entry is None:
                 continue
             if entry.owner == client_id:
-                self._release(group, (place.topic, place.queue), entry, reason="")
+                if (epochs or {}).get(place, entry.epoch) == entry.epoch:
+                    self._release(group, (place.topic, place.queue), entry, reason="")
             elif self._is_live(entry):
                 refused.append(LockRefusal(topic=place.topic, queue=place.queue, owner=entry.owner))
         return LockAnswer(locked=(), refused=tuple(refused))

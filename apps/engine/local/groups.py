@@ -1,6 +1,6 @@
 """Verbs of groups at work: membership, locks, offsets. Knows when to wait; decides nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from apps.engine.grouptypes import (
     BeginOffset,
@@ -62,12 +62,17 @@ class GroupVerbs:
         return await self._host.recorded(answer)
 
     async def release_locks(
-        self, group: str, client_id: str, places: Sequence[QueuePlace]
+        self,
+        group: str,
+        client_id: str,
+        places: Sequence[QueuePlace],
+        *,
+        epochs: Mapping[QueuePlace, int] | None = None,
     ) -> LockAnswer:
         """Give locks back; see EngineAPI."""
         self._host.check_serving()
         with self._host.writing():
-            answer = self._host.broker.locks.release(group, client_id, places)
+            answer = self._host.broker.locks.release(group, client_id, places, epochs=epochs)
         return await self._host.recorded(answer)
 
     async def commit_offsets(

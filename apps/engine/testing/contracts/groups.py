@@ -193,6 +193,21 @@ class GroupControlContract(ControlFixtures):
         )
         assert await self.ask(lambda: control.queue_locks("h")) == []
 
+    async def test_an_old_release_leaves_a_lock_alone_that_was_taken_anew(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        engine.publish_catalog(CATALOG)
+        old = (await engine.acquire_locks("g", "a", [FIRST])).locked[0].epoch
+        await engine.release_locks("g", "a", [FIRST], epochs={FIRST: old})
+        assert await self.ask(lambda: control.queue_locks("g")) == []
+        epoch = (await engine.acquire_locks("g", "a", [FIRST])).locked[0].epoch
+
+        late = await engine.release_locks("g", "a", [FIRST], epochs={FIRST: old})
+
+        assert (late.locked, late.refused) == ((), ())
+        (lock,) = await self.ask(lambda: control.queue_locks("g"))
+        assert (lock.owner, lock.epoch) == ("a", epoch)
+
     async def test_an_operator_takes_a_lock_from_the_owner_he_expects(
         self, engine: EngineAPI, control: EngineControl, clock: ManualClock
     ) -> None:

@@ -83,10 +83,15 @@ class GroupCalls(Requests):
         return self._locks(group, client_id, places, "acquire")
 
     def release_locks(
-        self, group: str, client_id: str, places: Iterable[TopicQueue]
+        self,
+        group: str,
+        client_id: str,
+        places: Iterable[TopicQueue],
+        *,
+        epochs: Mapping[TopicQueue, int] | None = None,
     ) -> Call[LockAnswer]:
-        """Give locks back."""
-        return self._locks(group, client_id, places, "release")
+        """Give locks back; one with an epoch only if it is still the lock of that epoch."""
+        return self._locks(group, client_id, places, "release", epochs)
 
     def begin_offsets(
         self,
@@ -158,9 +163,19 @@ class GroupCalls(Requests):
         return self._get(target, lambda document: int(document["offset"]))
 
     def _locks(
-        self, group: str, client_id: str, places: Iterable[TopicQueue], verb: str
+        self,
+        group: str,
+        client_id: str,
+        places: Iterable[TopicQueue],
+        verb: str,
+        epochs: Mapping[TopicQueue, int] | None = None,
     ) -> Call[LockAnswer]:
-        document = {"client_id": client_id, "queues": _places(places)}
+        queues = [
+            {**item, "epoch": epochs[place]} if epochs and place in epochs else item
+            for place in places
+            for item in _places([place])
+        ]
+        document = {"client_id": client_id, "queues": queues}
         return self._json("POST", f"{_group(group)}/locks:{verb}", document, _lock_answer)
 
 

@@ -43,6 +43,8 @@ class Farewells:
         self._given_up: set[Snapshot] = set()
         # With how often a release failed.
         self._to_release: dict[TopicQueue, int] = {}
+        # A release that arrives late must not take a lock that was taken anew by then.
+        self._epochs: dict[TopicQueue, int] = {}
         self._asked: tuple[TopicQueue, ...] = ()
         self._not_before_s = 0.0
 
@@ -80,6 +82,7 @@ class Farewells:
             self._on_gone(place)
         else:
             self._to_release[place] = 0
+            self._epochs[place] = snapshot.epoch
 
     def uncommitted(self) -> list[Entry]:
         """Return the queues on which the last word is still to be said."""
@@ -96,8 +99,9 @@ class Farewells:
     def begin(self, _now_s: float) -> Call[LockAnswer]:
         """Release the locks of queues that are given up."""
         self._asked = tuple(self._to_release)
+        epochs = {place: self._epochs[place] for place in self._asked}
         return self._calls.release_locks(
-            self._settings.group, self._settings.client_id, self._asked
+            self._settings.group, self._settings.client_id, self._asked, epochs=epochs
         )
 
     def done(self, _answer: LockAnswer | None, error: MqError | None, now_s: float) -> None:
@@ -110,7 +114,7 @@ class Farewells:
                 continue
             if error is not None:
                 logger.warning("%s is not released and waits for its lease: %s", place, error)
-            del self._to_release[place]
+            del self._to_release[place], self._epochs[place]
             self._on_gone(place)
 
     def _give_up(self, snapshot: Snapshot) -> None:
