@@ -12,22 +12,27 @@ from tests.histories import (
     health,
     liveness,
     loss,
+    offsets,
     order,
     phantoms,
     progress,
     repeats,
+    structure,
     transactions,
 )
 from tests.histories.events import Verb
 from tests.histories.history import History, read
 from tests.histories.verdicts import Verdict, are_valid
 
-PROMISES = (loss, phantoms, order, duplicates, exclusive, progress, filtering, liveness)
+PROMISES = (
+    loss, phantoms, offsets, order, duplicates, exclusive, progress, filtering, liveness,
+)  # fmt: skip
 # Promises about what not every run does: judged where it was done.
 _PROMISES_ABOUT = {
     delays: Verb.DELAY,
     transactions: Verb.BEGIN,
     deadletters: Verb.LETTERS,
+    structure: Verb.INSPECT,
     repeats: Verb.SEND,
 }
 
