@@ -1,7 +1,7 @@
 """How large the long strengths of a test are: `make crash` by default, more by a variable.
 
-MQWEB_TEST_ROUNDS multiplies the seeds, kills and occurrences of `make crash`, and defaults to 1,
-which fits 25 minutes on two processors; MQWEB_TEST_SEED runs a failing seed again. Both are printed.
+MQWEB_TEST_ROUNDS multiplies the seeds, kills and occurrences of `make crash`. It defaults to 1,
+which fits 25 minutes on two processors. MQWEB_TEST_SEED runs a failing seed again.
 """
 
 import os

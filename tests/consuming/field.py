@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from tests.consuming.client import digest_of, id_of
 from tests.histories.events import Kind, Verb, of_line
 from tests.histories.history import History, read
 from tests.histories.recorder import Recorder
+from tests.process import inspection
 from tests.process.product import Broker, Unanswered
 
 ROOT = Path(__file__).parents[2]
@@ -323,6 +325,7 @@ class Run:
         assert self.broker.stop() == 0
         self._is_broker_up = False
         self._process("broker", "ended", "broker")
+        inspection.note(self.recorder, self.broker.data / "store", [TOPIC], id_of, digest_of)
         return read(self.directory)
 
     def _is_drained(self, group: str) -> bool:

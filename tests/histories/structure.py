@@ -6,6 +6,7 @@ what clients know.
 """
 
 from collections import defaultdict
+from itertools import pairwise
 
 from tests.histories.deliveries import deliveries_of
 from tests.histories.events import Verb
@@ -51,7 +52,7 @@ def _records(inspection: Operation, findings: Findings) -> Records:
 def _check_epochs(epochs: list[int], findings: Findings) -> None:
     """Check that each writer of the log has a higher epoch than those before it."""
     findings.counts["epochs"] += len(epochs)
-    if any(later <= earlier for earlier, later in zip(epochs, epochs[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(epochs)):
         findings.violation(f"epochs of the log do not rise: {epochs}")
 
 
@@ -90,9 +91,9 @@ def _check_known(
                 findings.violation(f"{place}@{fact.offset} is {id_ or 'nothing'}:", fact.who)
     for delivery in history.once(deliveries_of):
         lies = records.get((delivery.place, delivery.offset))
-        if delivery.start_ns < inspection.start_ns and lies is not None:
-            if lies[1] != delivery.digest:
-                findings.violation("another body than was delivered:", delivery)
+        is_another = lies is not None and lies[1] != delivery.digest
+        if is_another and delivery.start_ns < inspection.start_ns:
+            findings.violation("another body than was delivered:", delivery)
 
 
 def _check_origins(

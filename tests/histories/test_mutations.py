@@ -7,6 +7,7 @@ whose loss can be seen; a checker that it does not alarm would be worth nothing.
 
 import functools
 import random
+from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -163,9 +164,15 @@ def lose_a_message(events: Events, rng: random.Random) -> Events:
 
 
 def lose_a_message_before_another(events: Events, rng: random.Random) -> Events:
-    """Lose one after which its queue goes on: the last of a queue leaves no gap."""
-    last = {delivery.place: delivery.offset for delivery in ordered_deliveries(events)}
-    inner = [d for d in delivered_once(events) if d.offset < last[d.place]]
+    """Lose one between others: the first and the last of a queue leave no gap."""
+    offsets_of: defaultdict[Place, list[int]] = defaultdict(list)
+    for delivery in ordered_deliveries(events):
+        offsets_of[delivery.place].append(delivery.offset)
+    inner = [
+        d
+        for d in delivered_once(events)
+        if min(offsets_of[d.place]) < d.offset < max(offsets_of[d.place])
+    ]
     return without(events, rng.choice(inner).operation)
 
 

@@ -8,7 +8,16 @@ judges a kept run again. Knows checkers and what such a run asks for; nothing of
 import sys
 from pathlib import Path
 
-from tests.histories import deadletters, delays, health, phantoms, repeats, transactions
+from tests.histories import (
+    deadletters,
+    delays,
+    health,
+    offsets,
+    phantoms,
+    repeats,
+    structure,
+    transactions,
+)
 from tests.histories.faults import faults_of
 from tests.histories.history import History, read
 from tests.histories.verdicts import Verdict, are_valid
@@ -31,10 +40,12 @@ def verdicts_of(history: History, *, late_s: float = LATE_S) -> list[Verdict]:
     return [
         health.check(history, expected_codes=EXPECTED),
         phantoms.check(history),
+        offsets.check(history),
         delays.check(history, late_s=late_s),
         transactions.check(history),
         deadletters.check(history),
         repeats.check(history),
+        structure.check(history),
     ]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.inspection import inspect
 from tests.process.load import GROUP, QUEUES, TOPIC, Load, judge, lost, stored
 from tests.process.product import Broker
 
@@ -53,6 +54,7 @@ def kill_and_judge(broker: Broker, *, kills: int, seed: int) -> None:
     found = stored(broker)
     drained(broker, load)
     code = broker.stop()
+    inspection = inspect(broker.data / "store")
 
     history = load.history
     print(
@@ -63,6 +65,15 @@ def kill_and_judge(broker: Broker, *, kills: int, seed: int) -> None:
     assert history.unanswered > 0, "no kill hit a request"
     assert set(found.values()) <= set(history.delivered)
     assert code == 0
+    # The log and its queues, read by somebody else, are what the broker served.
+    assert inspection.faults == []
+    on_disk = {
+        (queue, str(record.queue_offset)): record.body.decode().rstrip(".")
+        for (topic, queue), records in inspection.records.items()
+        if topic == TOPIC
+        for record in records
+    }
+    assert on_disk == found
 
 
 def test_kill_9_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
