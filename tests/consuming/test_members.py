@@ -22,6 +22,9 @@ pytestmark = pytest.mark.process
 
 # A failing seed is run again with this variable.
 SEED = int(os.environ.get("MQWEB_TEST_SEED") or random.randrange(1 << 32))
+# How much slower than an idle machine one under load may be: only a hang must fail by its time, and
+# what a take-over took is printed.
+PATIENCE, SLOW_S = 5.0, 20.0
 # What must have happened, or the run shows nothing of it.
 WANTED = frozenset({
     "take-overs", "renewals", "stale_refused", "after retry", "repetitions", "passed over",
@@ -61,7 +64,10 @@ def disturbed(directory: Path, seed: int, acts: Sequence[Act], again: str) -> Hi
 
 def check(history: History, wanted: frozenset[str] = WANTED) -> None:
     """Assert that every promise was kept, and that what is rare was there."""
-    verdicts = [*judge.judged(history), takeover.check(history, lease_s=LEASE_MS / 1_000)]
+    verdicts = [
+        *judge.judged(history, patience=PATIENCE),
+        takeover.check(history, lease_s=LEASE_MS / 1_000, slack_s=SLOW_S),
+    ]
     counts = {name: count for v in verdicts for name, count in v.counts.items()}
     verdicts.append(health.sometimes(wanted, counts))
     print("\n".join(map(str, verdicts)))

@@ -37,14 +37,31 @@ _PROMISES_ABOUT = {
 }
 
 
-def judged(history: History) -> list[Verdict]:
-    """Return the verdict of the run and of each promise, in order of their numbers."""
+def judged(history: History, *, patience: float = 1.0) -> list[Verdict]:
+    """Return the verdict of the run and of each promise, in order of their numbers.
+
+    `patience` lengthens what is given to clients and queues until they have moved on.
+    """
+    bounds: dict[object, dict[str, float]] = {
+        duplicates: {"settle_s": 2.0 * patience},
+        filtering: {"settle_s": 2.0 * patience},
+        deadletters: {"settle_s": 2.0 * patience},
+        delays: {"late_s": 5.0 * patience},
+        liveness: {
+            "advance_s": 30.0 * patience,
+            "drain_s": 120.0 * patience,
+            "open_s": 60.0 * patience,
+        },
+    }
     asked = [
         promise
         for promise, verb in _PROMISES_ABOUT.items()
         if any(verb is not Verb.SEND or "sequences" in o.asked for o in history.of(verb))
     ]
-    return [health.check(history), *(promise.check(history) for promise in (*PROMISES, *asked))]
+    return [
+        health.check(history),
+        *(promise.check(history, **bounds.get(promise, {})) for promise in (*PROMISES, *asked)),
+    ]
 
 
 def main(directory: Path) -> int:

@@ -32,7 +32,10 @@ WANTED = frozenset({
 EXPECTED = frozenset({
     "unanswered", "unreachable", "stopping", "transaction_decided", "expired", "overloaded",
 })  # fmt: skip
-LATE_S = 5.0
+# 5 s on an idle machine. A machine under load is slower, and only a hang must fail: how late the
+# latest came is printed.
+LATE_S = 60.0
+_SETTLE_S = 10.0
 
 
 def verdicts_of(history: History, *, late_s: float = LATE_S) -> list[Verdict]:
@@ -43,7 +46,7 @@ def verdicts_of(history: History, *, late_s: float = LATE_S) -> list[Verdict]:
         offsets.check(history),
         delays.check(history, late_s=late_s),
         transactions.check(history),
-        deadletters.check(history),
+        deadletters.check(history, settle_s=_SETTLE_S),
         repeats.check(history),
         structure.check(history),
     ]

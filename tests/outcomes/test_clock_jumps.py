@@ -183,7 +183,7 @@ async def test_a_clock_that_is_set_makes_nothing_come_early(tmp_path: Path) -> N
         await engine.close()
 
     history = read(tmp_path)
-    verdict = delays.check(history, late_s=2.5)
+    verdict = delays.check(history, late_s=30.0)
     print(verdict, phantoms.check(history), sep="\n")
 
     assert len(faults_of(history)) == len(JUMPS_MS)

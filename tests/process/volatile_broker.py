@@ -1,7 +1,8 @@
 """Run `manage.py broker` on a disk whose page cache dies with the process.
 
-Killing this process is a power cut. With MQWEB_TEST_ACK=early it answers before the sync: the
-canary that shows that the test would notice.
+Killing this process is a power cut. Two canaries show that a test would notice: with
+MQWEB_TEST_ACK=early it answers before the sync, with MQWEB_TEST_SYNC=lies the disk says that it
+has synced and has not.
 """
 
 import os
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from apps.engine.files.posix import PosixDisk
 from apps.engine.local import engine
 from apps.engine.log.groupcommit import GroupCommit
+from apps.engine.testing import volatiledisk
 from apps.engine.testing.volatiledisk import VolatileDisk
 
 
@@ -28,6 +30,8 @@ def main() -> None:
     mock.patch.object(engine, "PosixDisk", lambda path: VolatileDisk(PosixDisk(path))).start()
     if os.environ.get("MQWEB_TEST_ACK") == "early":
         mock.patch.object(GroupCommit, "durable", _answer_early).start()
+    if os.environ.get("MQWEB_TEST_SYNC") == "lies":
+        mock.patch.object(volatiledisk._VolatileFile, "sync", return_value=None).start()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
     from django.core.management import execute_from_command_line
 

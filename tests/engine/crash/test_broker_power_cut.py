@@ -57,7 +57,7 @@ class Client:
         )
         act()
         if self._is_early:
-            self._believe()
+            self.promise_all()
 
     def _send(self) -> None:
         queue = self._rng.randrange(QUEUES)
@@ -86,13 +86,14 @@ class Client:
     def _sync(self) -> None:
         self._broker.log.sync()
         self._broker.show_synced()
-        self._believe()
+        self.promise_all()
 
     def _checkpoint(self) -> None:
         self._broker.checkpoint()
-        self._believe()
+        self.promise_all()
 
-    def _believe(self) -> None:
+    def promise_all(self) -> None:
+        """Take everything so far for promised: it is synced."""
         self.promises.stored.update(self._pending.stored)
         self.promises.settled.update(self._pending.settled)
         self._pending = Promises()
