@@ -58,14 +58,18 @@ def judge(
     fault_count: int,
     wanted: frozenset[str] = WANTED,
     late_s: float = LATE_S,
-) -> None:
-    """Assert that every promise was kept, every fault made, and that what is rare was there."""
+) -> dict[str, int | float]:
+    """Assert that every promise was kept, every fault made, and that what is rare was there.
+
+    Returns what the checkers counted.
+    """
     verdicts = verdicts_of(history, late_s=late_s)
     counts = {name: count for v in verdicts for name, count in v.counts.items()}
     verdicts.append(health.sometimes(wanted, counts))
     print("\n".join(map(str, verdicts)))
     assert len(faults_of(history)) == fault_count, "not every fault was made"
     assert are_valid(verdicts)
+    return counts
 
 
 def main(directory: Path) -> int:

@@ -20,6 +20,7 @@ from tests.process.load import GROUP, QUEUES, TOPIC, Load, judge, stored
 from tests.process.product import Broker, free_port
 from tests.process.redis_server import RedisServer
 from tests.process.viewer import Viewer
+from tests.rounds import rounds, seed_of_run
 
 pytestmark = pytest.mark.process
 
@@ -226,9 +227,9 @@ def test_a_broker_stops_in_order_while_redis_is_paused(tmp_path: Path) -> None:
 
 @pytest.mark.crash
 def test_many_outages_of_redis(tmp_path: Path) -> None:
-    seed = random.randrange(1 << 32)
+    seed = seed_of_run()
     print(f"seed {seed}")
-    faults = random.Random(seed).choices([KILLED, PAUSED, FLUSHED], k=20)
+    faults = random.Random(seed).choices([KILLED, PAUSED, FLUSHED], k=rounds(8))
     with scene_of(tmp_path) as scene:
         for fault in faults:
             scene.run(fault, lasts_s=LONG_OUTAGE_S)
