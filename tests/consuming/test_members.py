@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.consuming.field import LEASE_MS, ORDERED, TAGGED, UNLOCKED, Run, wait_for
-from tests.consuming.nemesis import ACTS, Act, disturb
+from tests.consuming.nemesis import ACTS, Act, disturb, kill, pause
 from tests.histories import duplicates, exclusive, health, judge, loss, order, takeover
 from tests.histories.events import Verb
 from tests.histories.history import History, read
@@ -142,4 +142,25 @@ def test_many_acts_in_any_order(tmp_path: Path, number: int) -> None:
         duplicates=repetition.counts["repetitions"],
         overlaps=exclusion.counts.get("overlaps", 0),
         stale_refused=exclusion.counts["stale_refused"],
+    )
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("pause_s", [5.0, 30.0, 120.0])
+def test_a_broker_that_stood_still_looks_at_leases_before_it_serves(
+    tmp_path: Path, pause_s: float
+) -> None:
+    def stand_still(run: Run) -> None:
+        assert run.locks()
+        run.pause_broker(pause_s)
+
+    words = "tests/consuming/test_members.py -m crash -k stood_still"
+    history = disturbed(tmp_path, SEED, [kill, stand_still, pause], words)
+
+    report(
+        f"L1 stopped {pause_s:.0f} s",
+        seed=SEED,
+        acked=loss.check(history).counts["acked"],
+        acked_lost=0,
+        overlaps=exclusive.check(history).counts.get("overlaps", 0),
     )
