@@ -17,14 +17,16 @@ ROWS = (
     *(f"L{number}" for number in range(1, 9)),
     *(f"H{number}" for number in (*range(1, 9), 10, 11)),
 )
-_TESTS, _RUNS = 2, 3
+_TESTS, _RUNS, _CELLS = 2, 3, 6
 
 
 def cells(row: str) -> list[str]:
-    """Return the cells of the one row of a name."""
-    found = [line for line in DOCUMENT.splitlines() if line.startswith(f"| {row} |")]
-    assert len(found) == 1, f"{row}: {len(found)} rows"
-    return [cell.strip() for cell in found[0].strip("|").split("|")]
+    """Return the cells of a fault's one row; figures have rows of the same name, of other widths."""
+    lines = [line for line in DOCUMENT.splitlines() if line.startswith(f"| {row} |")]
+    found = [line.strip("|").split("|") for line in lines]
+    rows = [parts for parts in found if len(parts) == _CELLS]
+    assert len(rows) == 1, f"{row}: {len(rows)} rows"
+    return [cell.strip() for cell in rows[0]]
 
 
 @cache
