@@ -21,7 +21,7 @@ _TESTS, _RUNS, _CELLS = 2, 3, 6
 
 
 def cells(row: str) -> list[str]:
-    """Return the cells of a fault's one row; figures have rows of the same name, of other widths."""
+    """Return the cells of a fault's one row; figures have rows of that name, of other widths."""
     lines = [line for line in DOCUMENT.splitlines() if line.startswith(f"| {row} |")]
     found = [line.strip("|").split("|") for line in lines]
     rows = [parts for parts in found if len(parts) == _CELLS]
