@@ -32,8 +32,7 @@ WANTED = frozenset({
 EXPECTED = frozenset({
     "unanswered", "unreachable", "stopping", "transaction_decided", "expired", "overloaded",
 })  # fmt: skip
-# 5 s on an idle machine. A machine under load is slower, and only a hang must fail: how late the
-# latest came is printed.
+# 5 s on an idle machine. A machine under load is slower, and only a hang must fail.
 LATE_S = 60.0
 _SETTLE_S = 10.0
 
