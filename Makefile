@@ -29,8 +29,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/python manage.py check --deploy --fail-level WARNING
 	$(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
+# MQWEB_TEST_ROUNDS=5 runs five times as many seeds, kills and faults.
 crash: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -q -m crash --timeout 0 $(TESTS)
+	$(BIN)/python -m pytest -q -m crash --timeout 0 -n $(WORKERS) --dist worksteal $(TESTS)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(FLAGS)

@@ -1,4 +1,4 @@
-"""The run's own PostgreSQL: started for the first test that needs a database, gone at the end."""
+"""The run's own PostgreSQL, gone at the end, and a summary of what rows of the fault table said."""
 
 import signal
 import time
@@ -12,6 +12,18 @@ from apps.bridge.children import Child, Program
 from apps.engine.clock import SystemClock
 
 _READY_MS = 60_000
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what `tests.rounds.report` was told by tests that passed, in whichever process."""
+    reports = terminalreporter.stats.get("passed", [])
+    rows = {
+        line for told in reports for line in told.capstdout.splitlines() if line.startswith("ROW ")
+    }
+    if rows:
+        terminalreporter.section("rows of the fault table")
+        for line in sorted(rows):
+            terminalreporter.write_line(line.removeprefix("ROW "))
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 # Long enough for a worker to be given all its tasks before Redis takes them for lost.
 _VISIBILITY_S = 5.0
 # What a broker may add to the time-out: Redis looks each second, a lease is looked at as it ends.
-_NOTICED_S = 2.0
+_NOTICED_S = 20.0
 _COUNTDOWN_S = _VISIBILITY_S + 3
 _FETCHED_AHEAD = 6
 

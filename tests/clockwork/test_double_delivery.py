@@ -39,6 +39,7 @@ from apps.topics import services as topics
 from apps.topics.models import Topic
 from mqweb.celery import app
 from mqweb.schedule import SCHEDULE
+from tests.rounds import rounds
 from tests.web.deadletters.letters import LetterEngine, project
 from tests.web.fake_care import level
 from tests.web.fake_engine import client, progress
@@ -439,5 +440,5 @@ def test_a_step_that_looks_before_it_writes_is_noticed() -> None:
 @pytest.mark.crash
 @every_task
 def test_many_double_deliveries(name: str) -> None:
-    run_steps_doubled(name, rounds=100)
-    run_ticks_doubled(name, rounds=100)
+    run_steps_doubled(name, rounds=rounds(30))
+    run_ticks_doubled(name, rounds=rounds(30))

@@ -9,6 +9,7 @@ It goes on until it is asked to end by SIGTERM, and then ends in order. The role
 
 import hashlib
 import http.client
+import itertools
 import json
 import random
 import signal
@@ -29,8 +30,9 @@ from tests.histories.recorder import Recorder
 
 TAGS = ("created", "paid", "shipped")
 _PADDING = b"." * 200
-# One in so many messages is asked for again, once: a listener that fails is part of every day.
-_RETRIED_OF = 97
+# One in so many runs of a listener asks for its message again, once, from an early one on: a
+# listener that fails is part of every day, and of every test.
+_RETRIED_OF, _RETRIED_FIRST = 97, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,8 @@ class Listener:
         self._recorder = recorder
         self._rng = random.Random(orders.seed)
         self._retried: set[str] = set()
+        # Listeners run in threads, and one call of it gives one number.
+        self._numbers = itertools.count()
 
     def __call__(self, messages: list[Message], context: ListenerContext) -> Consumed:
         """Work for a moment."""
@@ -147,7 +151,8 @@ class Listener:
         )
         time.sleep(self._rng.uniform(0, 2 * orders.pause_ms) / 1_000)
         first, _, _ = given[0]
-        is_again = self._rng.randrange(_RETRIED_OF) == 0 and first not in self._retried
+        number = next(self._numbers)
+        is_again = number % _RETRIED_OF == _RETRIED_FIRST and first not in self._retried
         self._retried.add(first)
         running.ok(done=0 if is_again else len(given))
         return not is_again

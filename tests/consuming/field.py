@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from tests.consuming.client import digest_of, id_of
 from tests.histories.events import Kind, Verb, of_line
 from tests.histories.history import History, read
 from tests.histories.recorder import Recorder
+from tests.process import inspection
 from tests.process.product import Broker, Unanswered
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,7 @@ LEASE_MS = 3_000
 MEMBER_TIMEOUT_MS = 2_000
 QUEUES = 6
 # Generous: only a hang must fail.
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 _LOOK_S = 0.02
 _PRODUCER_PAUSE_MS = 25.0
 _LISTENER_PAUSE_MS = 2.0
@@ -323,6 +325,7 @@ class Run:
         assert self.broker.stop() == 0
         self._is_broker_up = False
         self._process("broker", "ended", "broker")
+        inspection.note(self.recorder, self.broker.data / "store", [TOPIC], id_of, digest_of)
         return read(self.directory)
 
     def _is_drained(self, group: str) -> bool:

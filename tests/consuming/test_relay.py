@@ -16,7 +16,7 @@ from tests.histories.events import Kind, Verb
 from tests.histories.history import History, read
 from tests.histories.recorder import Recorder
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 60.0
 
 
 @contextmanager

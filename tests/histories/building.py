@@ -143,6 +143,29 @@ class Story:
         times_ms = (at_ms, at_ms + 1)
         return self.operate("run", Verb.PROGRESS, times_ms, {"group": GROUP}, offsets=offsets)
 
+    def inspect(
+        self,
+        *ids: str,
+        at_ms: float,
+        end: int | None = None,
+        epochs: tuple[int, ...] = (1,),
+        faults: tuple[str, ...] = (),
+    ) -> Self:
+        """Find messages of these ids in the store's first queue, from offset 0 on."""
+        records = [
+            [TOPIC, 0, offset, id_, f"digest of {id_}"] for offset, id_ in enumerate(ids) if id_
+        ]
+        return self.operate(
+            "run",
+            Verb.INSPECT,
+            (at_ms, at_ms + 1),
+            {"topics": [TOPIC]},
+            queues=[[TOPIC, 0, 0, len(ids) if end is None else end]],
+            records=records,
+            epochs=list(epochs),
+            faults=list(faults),
+        )
+
     def assign(self, *queues: int, at_ms: float, client: str = "a", generation: int = 1) -> Self:
         """Tell a client its queues."""
         return self.notice(

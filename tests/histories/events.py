@@ -40,6 +40,9 @@ of kind `info` whose number nobody invoked is a notice: something that happened 
     letters    group                                     letters [[number, id, digest, failures,
                                                          origin topic, queue, offset]]
     resend     group, numbers                            outcomes: sent, already, gone, failed
+    inspect    topics                                    queues [[topic, queue, first, end]],
+                                                         records [[topic, queue, offset, id,
+                                                         digest]], epochs, faults
     notices
     policy     group, failures_max: a failure more than that makes a dead letter
     given_up   id: of a transaction that nobody decided
@@ -54,7 +57,9 @@ of kind `info` whose number nobody invoked is a notice: something that happened 
 where a message has none. Offsets are queue offsets. An idempotent `send` also asks with
 `sequences`, a number per message, and is told `repeats`; the same numbers sent again are the same
 messages. A `back` sends messages back that a reader of queues failed at, a `nack` those of a lease;
-both may have a `level`, and -1 is straight to the dead letters. `due_ms` is a wall time.
+both may have a `level`, and -1 is straight to the dead letters. `due_ms` is a wall time. An
+`inspect` reads the files of a stopped store: the epochs of its writers in the order of the log, and
+as text what does not fit together.
 """
 
 import json
@@ -95,6 +100,7 @@ class Verb(StrEnum):
     BACK = "back"
     LETTERS = "letters"
     RESEND = "resend"
+    INSPECT = "inspect"
     POLICY = "policy"
     GIVEN_UP = "given_up"
     SUBSCRIBE = "subscribe"

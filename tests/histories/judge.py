@@ -12,34 +12,56 @@ from tests.histories import (
     health,
     liveness,
     loss,
+    offsets,
     order,
     phantoms,
     progress,
     repeats,
+    structure,
     transactions,
 )
 from tests.histories.events import Verb
 from tests.histories.history import History, read
 from tests.histories.verdicts import Verdict, are_valid
 
-PROMISES = (loss, phantoms, order, duplicates, exclusive, progress, filtering, liveness)
+PROMISES = (
+    loss, phantoms, offsets, order, duplicates, exclusive, progress, filtering, liveness,
+)  # fmt: skip
 # Promises about what not every run does: judged where it was done.
 _PROMISES_ABOUT = {
     delays: Verb.DELAY,
     transactions: Verb.BEGIN,
     deadletters: Verb.LETTERS,
+    structure: Verb.INSPECT,
     repeats: Verb.SEND,
 }
 
 
-def judged(history: History) -> list[Verdict]:
-    """Return the verdict of the run and of each promise, in order of their numbers."""
+def judged(history: History, *, patience: float = 1.0) -> list[Verdict]:
+    """Return the verdict of the run and of each promise, in order of their numbers.
+
+    `patience` lengthens what is given to clients and queues until they have moved on.
+    """
+    bounds: dict[object, dict[str, float]] = {
+        duplicates: {"settle_s": 2.0 * patience},
+        filtering: {"settle_s": 2.0 * patience},
+        deadletters: {"settle_s": 2.0 * patience},
+        delays: {"late_s": 5.0 * patience},
+        liveness: {
+            "advance_s": 30.0 * patience,
+            "drain_s": 120.0 * patience,
+            "open_s": 60.0 * patience,
+        },
+    }
     asked = [
         promise
         for promise, verb in _PROMISES_ABOUT.items()
         if any(verb is not Verb.SEND or "sequences" in o.asked for o in history.of(verb))
     ]
-    return [health.check(history), *(promise.check(history) for promise in (*PROMISES, *asked))]
+    return [
+        health.check(history),
+        *(promise.check(history, **bounds.get(promise, {})) for promise in (*PROMISES, *asked)),
+    ]
 
 
 def main(directory: Path) -> int:

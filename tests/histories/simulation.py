@@ -67,6 +67,7 @@ class World:
         self._log: defaultdict[int, list[_Stored]] = defaultdict(list)
         self._epoch = 0
         self._sent = 0
+        self._starts = 1
         self._clients = 0
         self._groups = [_Group(ORDERED, is_ordered=True), _Group(TAGGED, is_ordered=False)]
         self._paused: list[tuple[_Group, _Client]] = []
@@ -109,6 +110,7 @@ class World:
             for queue, client in sorted(group.owners.items()):
                 self._commit(group, client, queue)
         self._read_progress()
+        self._inspect()
         return self.events
 
     def _left(self, group: _Group) -> int:
@@ -328,12 +330,34 @@ class World:
         self._notice("run", Verb.NEMESIS, fault="kill", target="broker")
         self._notice("run", Verb.PROCESS, target="broker", state="ended", role="broker")
         self._now_ns += 50 * _MS_NS
+        self._starts += 1
         self._notice("run", Verb.PROCESS, target="broker", state="started", role="broker")
         for group in self._groups:
             # Owners are kept, and each must ask again: its epoch is not the table's any more.
             for queue, (owner, _epoch, end_ns) in group.locks.items():
                 self._epoch += 1
                 group.locks[queue] = (owner, self._epoch, end_ns)
+
+    def _inspect(self) -> None:
+        """Stop the broker and say what lies in its store."""
+        self._notice("run", Verb.PROCESS, target="broker", state="ended", role="broker")
+        places = [
+            (queue, offset, message)
+            for queue in range(self._queue_count)
+            for offset, message in enumerate(self._log[queue])
+        ]
+        queues = [[TOPIC, queue, 0, len(self._log[queue])] for queue in range(self._queue_count)]
+        records = [[TOPIC, queue, offset, m.id, m.digest] for queue, offset, m in places]
+        self._operate(
+            "run",
+            Verb.INSPECT,
+            {"topics": [TOPIC]},
+            Kind.OK,
+            queues=queues,
+            records=records,
+            epochs=list(range(1, self._starts + 1)),
+            faults=[],
+        )
 
     def _read_progress(self) -> None:
         for group in self._groups:

@@ -1,6 +1,6 @@
 """INV-14 by hand: one number stored twice, at two places, or called what it is not."""
 
-from tests.histories import phantoms, repeats
+from tests.histories import offsets, phantoms, repeats
 from tests.histories.care_building import CareStory
 from tests.histories.sends import sends_of
 from tests.histories.verdicts import Validity, Verdict
@@ -79,6 +79,7 @@ def test_a_number_sent_again_is_one_message_for_the_other_checkers() -> None:
     assert sends_of(history).repeated_ids == []
     assert sends_of(history).by_id["m"].offset == 0
     assert phantoms.check(history).validity is Validity.VALID
+    assert offsets.check(history).validity is Validity.VALID
 
 
 def test_without_numbers_nothing_is_known() -> None:

@@ -60,6 +60,11 @@ class BrokerField(Field):
         self._is_up.clear()
         self.process(_BROKER, "ended")
 
+    @property
+    def store(self) -> Path:
+        """Return where the broker's store is."""
+        return self.broker.data / "store"
+
     def end(self) -> None:
         """Leave no process behind."""
         if self._is_up.is_set():

@@ -22,6 +22,7 @@ from tests.histories.events import Verb
 from tests.histories.history import History, read
 from tests.histories.recorder import Recorder
 from tests.outcomes.calls import Reply, Teller, digest_of, id_of
+from tests.process import inspection
 
 # Generous: a machine under load is slow, and only a hang must fail.
 DEADLINE_S = 180.0
@@ -109,6 +110,11 @@ class Field:
         """Stop the product in order, and assert that it does."""
         raise NotImplementedError
 
+    @property
+    def store(self) -> Path:
+        """Return where the broker's store is."""
+        raise NotImplementedError
+
     def end(self) -> None:
         """Leave no process behind, whatever state it is in."""
         raise NotImplementedError
@@ -166,6 +172,13 @@ class Field:
         for group in (LEASED, SENT_BACK):
             self.read_letters(group)
         self.stop()
+        inspection.note(
+            self._recorder,
+            self.store,
+            TOPICS,
+            lambda body: id_of(body.decode()),
+            lambda body: digest_of(body.decode()),
+        )
         return read(self.directory)
 
     def read_progress(self, group: str, topic: str) -> None:

@@ -69,6 +69,11 @@ class ProductField(Field):
         for part in ("broker", "worker", "beat", "postgres"):
             self.process(part, "ended")
 
+    @property
+    def store(self) -> Path:
+        """Return where the broker's store is."""
+        return self._data / "store"
+
     def end(self) -> None:
         """Leave no process behind."""
         if self.machine is not None:

@@ -5,7 +5,6 @@ clock is the machine's. Due is what both clocks call due, and what is judged is 
 """
 
 import asyncio
-import os
 import random
 import time
 from pathlib import Path
@@ -33,8 +32,9 @@ from tests.histories.history import read
 from tests.histories.recorder import Recorder
 from tests.histories.verdicts import Validity, are_valid
 from tests.outcomes.calls import body_of, digest_of, id_of
+from tests.rounds import seed_of_run
 
-SEED = int(os.environ.get("MQWEB_TEST_SEED") or random.randrange(1 << 32))
+SEED = seed_of_run()
 TOPIC, LEVELLED, GROUP = "later", "levelled", "late"
 LEVELS_MS = (300, 900)
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
@@ -183,7 +183,7 @@ async def test_a_clock_that_is_set_makes_nothing_come_early(tmp_path: Path) -> N
         await engine.close()
 
     history = read(tmp_path)
-    verdict = delays.check(history, late_s=2.5)
+    verdict = delays.check(history, late_s=30.0)
     print(verdict, phantoms.check(history), sep="\n")
 
     assert len(faults_of(history)) == len(JUMPS_MS)

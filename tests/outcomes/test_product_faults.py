@@ -5,7 +5,6 @@ Rows D2, D7, D8, D9 and L5 of the fault table for the tasks `delays.deliver_leve
 between, and an outage of the database is not seen on the data plane.
 """
 
-import os
 import random
 import shutil
 import sys
@@ -21,13 +20,15 @@ from tests.outcomes import roles
 from tests.outcomes.field import READERS
 from tests.outcomes.judging import judge
 from tests.outcomes.products import ProductField
+from tests.rounds import report, rounds, seed_of_run
 
 pytestmark = pytest.mark.process
 
 # A failing seed is run again with this variable.
-SEED = int(os.environ.get("MQWEB_TEST_SEED") or random.randrange(1 << 32))
-# A task whose worker was killed is run again when its lease of 12 s is over.
-LATE_S = 25.0
+SEED = seed_of_run()
+# A task whose worker was killed is run again when its lease of 12 s is over, and a machine under
+# load is slow.
+LATE_S = 90.0
 TURNS = 15
 ROLES = {
     "delayer": roles.delay,
@@ -116,7 +117,7 @@ def test_an_outage_of_the_database_is_not_seen_on_the_data_plane(
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(rounds(1)))
 def test_many_faults_of_the_product(tmp_path: Path, data: Path, number: int) -> None:
     acts = [
         kill_worker, kill_a_child_of_the_worker, kill_beat, pause_worker,
@@ -127,4 +128,13 @@ def test_many_faults_of_the_product(tmp_path: Path, data: Path, number: int) -> 
 
     history = run(tmp_path, data, SEED + number, acts)
 
-    judge(history, fault_count=len(acts), late_s=LATE_S)
+    counts = judge(history, fault_count=len(acts), late_s=LATE_S)
+    report(
+        "D2 D7 D8 D9 L5 outcomes",
+        seed=SEED + number,
+        faults=len(acts),
+        early=counts.get("early", 0),
+        lost=counts.get("lost", 0),
+        stored_twice=counts.get("stored twice", 0),
+        dead_letters=counts["letters"],
+    )

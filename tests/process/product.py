@@ -58,6 +58,7 @@ class Broker:
         self.port = free_port()
         self.log = data / "broker.log"
         self._command = command or ("manage.py", "broker")
+        self.is_volatile = bool(command)
         self._process: subprocess.Popen[bytes] | None = None
 
     def prepare(self, **topics: int) -> None:
@@ -67,7 +68,32 @@ class Broker:
 
     def start(self, **variables: str) -> None:
         """Start the process and return when it serves; AssertionError with its log when not."""
-        environment = {
+        self.launch(**variables)
+        code = self.settled()
+        assert code is None, self.log.read_text()[-4000:]
+
+    def launch(self, **variables: str) -> None:
+        """Start the process and do not wait for it."""
+        environment = {**self._environment(), **variables}
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *self._command], cwd=ROOT, env=environment, stdout=log, stderr=log
+            )
+
+    def settled(self) -> int | None:
+        """Return None once the process serves, or its exit code where it has ended."""
+        assert self._process is not None
+        deadline = time.monotonic() + START_S_MAX
+        while not self.is_ready():
+            code = self._process.poll()
+            if code is not None:
+                return code
+            assert time.monotonic() < deadline, self.log.read_text()[-4000:]
+            time.sleep(0.02)
+        return None
+
+    def _environment(self) -> dict[str, str]:
+        return {
             **os.environ,
             "MQWEB_DATA": str(self.data),
             "MQWEB_PORT": str(self.port),
@@ -75,17 +101,7 @@ class Broker:
             "DATABASE_URL": NO_DATABASE,
             "DJANGO_SETTINGS_MODULE": "mqweb.settings",
             "PYTHONFAULTHANDLER": "1",
-            **variables,
         }
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, *self._command], cwd=ROOT, env=environment, stdout=log, stderr=log
-            )
-        deadline = time.monotonic() + START_S_MAX
-        while not self.is_ready():
-            is_hopeless = self._process.poll() is not None or time.monotonic() > deadline
-            assert not is_hopeless, self.log.read_text()[-4000:]
-            time.sleep(0.02)
 
     def is_ready(self) -> bool:
         """Say whether the broker answers that it serves."""
@@ -93,6 +109,27 @@ class Broker:
             return self.call("GET", "/readyz")[0] == 200
         except Unanswered:
             return False
+
+    @property
+    def pid(self) -> int:
+        """Return the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
+    def refused(self, **variables: str) -> tuple[int, str]:
+        """Start a second process on the same store; return how it ended and what it said."""
+        environment = {**self._environment(), "MQWEB_PORT": str(free_port()), **variables}
+        ended = subprocess.run(
+            [sys.executable, *self._command], cwd=ROOT, env=environment,
+            capture_output=True, text=True, timeout=START_S_MAX, check=False,
+        )  # fmt: skip
+        return ended.returncode, ended.stdout + ended.stderr
+
+    def openings(self) -> list[dict[str, Any]]:
+        """Return what each start said of the store it opened."""
+        lines = self.log.read_text().splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{")]
+        return [event for event in found if event["event"] == "store_opened"]
 
     def kill(self) -> None:
         """Kill the process as the kernel would, and wait until it is gone."""

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-ARRIVE_S_MAX = 10.0
+ARRIVE_S_MAX = 60.0
 
 
 class Viewer:
@@ -56,6 +56,10 @@ class Viewer:
     def versions(self) -> list[int]:
         """Return the versions of all pictures, in the order they came."""
         return [picture["version"] for picture in self._pictures]
+
+    def count_since(self, since: float) -> int:
+        """Return how many pictures came from a moment of the monotonic clock on."""
+        return sum(moment > since for moment in self._arrivals)
 
     def longest_silence_s(self, since: float) -> float:
         """Return the longest time without a picture from a moment of the monotonic clock on."""

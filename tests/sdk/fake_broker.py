@@ -114,7 +114,7 @@ class FakeBroker:
         stop: list[Any] = []
         thread = threading.Thread(target=lambda: asyncio.run(self._main(is_up, stop)))
         thread.start()
-        assert is_up.wait(10)
+        assert is_up.wait(60)
         try:
             yield self
         finally:
@@ -122,7 +122,7 @@ class FakeBroker:
                 fault.release()
             assert self._loop is not None
             self._loop.call_soon_threadsafe(stop[0].set)
-            thread.join(10)
+            thread.join(60)
             assert not thread.is_alive()
 
     async def _main(self, is_up: threading.Event, stop: list[Any]) -> None:

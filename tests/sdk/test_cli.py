@@ -15,7 +15,7 @@ from tests.sdk.fake_broker import FakeBroker, properties_of
 
 def mq(broker: FakeBroker, *words: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [*_command(broker), *words], input=data, capture_output=True, timeout=30, check=False
+        [*_command(broker), *words], input=data, capture_output=True, timeout=120, check=False
     )
 
 
@@ -95,7 +95,7 @@ def test_a_member_whose_output_nobody_reads_commits_nothing(broker: FakeBroker) 
     assert process.stdout is not None
     process.stdout.close()
 
-    assert process.wait(30) == 141
+    assert process.wait(120) == 141
     assert broker.committed["g", "orders", 0] == 0
 
 
@@ -112,7 +112,7 @@ def test_a_member_ends_by_a_signal_and_leaves(broker: FakeBroker) -> None:
     assert process.stdout is not None
     line = process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
     assert (line, process.returncode) == (b"x\n", 130)
     assert broker.committed["g", "orders", 0] == 1
@@ -157,7 +157,7 @@ def test_a_reader_that_goes_away_leaves_the_messages_to_others(broker: FakeBroke
 
     said = process.stderr.read()
     process.stderr.close()
-    code = process.wait(30)
+    code = process.wait(120)
 
     assert code == 141
     assert said == b""
@@ -202,10 +202,10 @@ def test_an_interrupt_ends_a_tail_without_a_traceback(broker: FakeBroker) -> Non
         # A run in the background of a shell ignores the signal, and its children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    assert held.fired.wait(10)
+    assert held.fired.wait(60)
 
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=120)
 
     assert process.returncode == 130
     assert said == b"mq: interrupted\n"

@@ -50,7 +50,7 @@ def test_a_batch_is_repeated_as_it_was_and_what_came_later_goes_behind_it(
     fault = broker.fault("POST", "hold_reset")
     with Producer(broker.url, idempotent=True, linger_ms=0) as producer:
         first = [producer.send_async("orders", str(n), queue=0) for n in range(3)]
-        assert fault.fired.wait(10)
+        assert fault.fired.wait(60)
         later = [producer.send_async("orders", str(n), queue=0) for n in range(3, 8)]
         after = broker.fault("POST", "reset_after")
         fault.release()

@@ -152,7 +152,7 @@ def test_the_answer_to_a_pull_from_before_a_seek_is_dropped(broker: FakeBroker) 
 
     with LitePullConsumer(broker.url) as consumer:
         consumer.assign([FIRST])
-        assert fault.fired.wait(5)
+        assert fault.fired.wait(60)
         consumer.seek(FIRST, 2)
         bodies = drain(consumer, 1)
         fault.release()
@@ -218,7 +218,7 @@ def test_closing_does_not_wait_for_a_held_pull(broker: FakeBroker) -> None:
     fault = broker.fault(PULL, "hold")
     consumer = LitePullConsumer(broker.url)
     consumer.assign([FIRST])
-    assert fault.fired.wait(5)
+    assert fault.fired.wait(60)
 
     consumer.close()
 

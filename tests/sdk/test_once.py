@@ -190,7 +190,7 @@ def test_two_who_try_at_once_have_one_effect_in_postgresql(postgres: str) -> Non
 
         def slow() -> None:
             entered.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
 
         def run_second() -> None:
             done.append(effects.run(second, "order-1", lambda: None))
@@ -200,12 +200,12 @@ def test_two_who_try_at_once_have_one_effect_in_postgresql(postgres: str) -> Non
 
         threads = [threading.Thread(target=run_first), threading.Thread(target=run_second)]
         threads[0].start()
-        assert entered.wait(10)
+        assert entered.wait(60)
         threads[1].start()
         is_waiting = not threads[1].join(0.05) and threads[1].is_alive()
         go_on.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
         refused = psycopg.connect(postgres, autocommit=True)
         with refused, pytest.raises(InvalidArgument):
             effects.run(refused, "order-2", lambda: None)

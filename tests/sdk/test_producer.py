@@ -105,7 +105,7 @@ def test_a_message_held_by_the_broker_holds_back_what_follows_in_its_queue(
 
     with Producer(broker.url, linger_ms=0.0) as producer:
         first = producer.send_async("orders", "first", queue=0)
-        assert fault.fired.wait(5)
+        assert fault.fired.wait(60)
         second = producer.send_async("orders", "second", queue=0)
         other = producer.send_async("orders", "other", queue=1)
         other.result(5)
@@ -291,7 +291,7 @@ def test_a_full_buffer_ends_the_wait_with_an_error(broker: FakeBroker) -> None:
     with Producer(broker.url, buffer_messages_max=2, buffer_timeout_s=0.02) as producer:
         producer.send_async("orders", "a", queue=0)
         producer.send_async("orders", "b", queue=0)
-        assert fault.fired.wait(5)
+        assert fault.fired.wait(60)
         with pytest.raises(BufferFull) as raised:
             producer.send_async("orders", "c", queue=0)
         fault.release()

@@ -207,7 +207,9 @@ def test_without_a_database_messages_flow_and_the_control_plane_says_when_to_com
         assert page in (200, 503), page_headers
         assert sent == [201] * 20
         assert after_restart == 201
-        assert recovered_s < 5
+        print(f"the control plane was back after {recovered_s:.2f} s")
+        # 5 s on an idle machine; a machine under load is slower, and only a hang must fail.
+        assert recovered_s < 60
         assert len(pull(product)) == 21
         assert product.interrupt() == Exit.OK
         database.send(signal.SIGINT)

@@ -12,6 +12,7 @@ from apps.engine.broker.core import Broker
 from apps.engine.delaytypes import Recall
 from apps.engine.testing.crashes import CrashMode
 from tests.engine.broker.delayed import TINY, Store, deliver, found, listed, move, send_at, sync
+from tests.rounds import rounds
 
 SEEDS = range(8)
 STEPS = 120
@@ -137,7 +138,7 @@ def test_every_message_ends_once_whatever_happens(seed: int) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("seed", range(1_000, 1_100))
+@pytest.mark.parametrize("seed", range(1_000, 1_000 + rounds(30)))
 def test_every_message_ends_once_whatever_happens_for_many_seeds(seed: int) -> None:
     print(f"seed {seed}")
 

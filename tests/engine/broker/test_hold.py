@@ -124,7 +124,7 @@ async def test_a_wait_ends_at_its_time() -> None:
     holds = Holds(parked_max=10)
     waiting = await parked(holds, ORDERS, wait_ms=1)
 
-    await asyncio.wait_for(waiting, timeout=5)
+    await asyncio.wait_for(waiting, timeout=25)
 
     await released(holds)
 

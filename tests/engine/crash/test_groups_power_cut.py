@@ -17,6 +17,7 @@ from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
 from apps.engine.types import CatalogSnapshot, TopicSpec
+from tests.rounds import report, rounds
 
 CONFIG = EngineConfig(
     segment_bytes=65_536,
@@ -219,4 +220,9 @@ def test_a_client_that_believes_before_the_sync_is_deceived() -> None:
 
 @pytest.mark.crash
 def test_fences_grow_over_a_power_cut_for_many_seeds() -> None:
-    assert sweep(range(100, 140)) > 3_000
+    seeds = rounds(10)
+
+    cases = sweep(range(100, 100 + seeds))
+
+    assert cases > 75 * seeds
+    report("L8 groups and locks", seeds=seeds, cuts=cases, fences_made_twice=0)

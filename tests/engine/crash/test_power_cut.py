@@ -17,6 +17,7 @@ from apps.engine.testing.contracts.log import SMALL, bodies_of, run_of
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
+from tests.rounds import report, rounds
 
 # The large bodies make the log roll about every eighth frame.
 BODY_BYTES = (20, 300, 4_000, 7_500)
@@ -204,12 +205,20 @@ def test_recovery_may_itself_be_cut_off_five_times(mode: CrashMode) -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 100 + rounds(5)))
 @pytest.mark.parametrize("mode", list(CrashMode))
 def test_a_power_cut_never_loses_what_was_acknowledged_long(mode: CrashMode, seed: int) -> None:
     seen = sweep(seed, mode, crashes_in_recovery=seed % 4)
 
     assert seen["cases"] >= 30
+    report(
+        f"S1 S2 log {mode}",
+        seed=seed,
+        cuts=seen["cases"],
+        crashes_in_recovery=seen["crash in recovery"],
+        torn_tails=seen["torn tail"],
+        acked_lost=0,
+    )
 
 
 def test_every_single_prefix_and_every_single_missing_page_is_survived() -> None:

@@ -58,7 +58,7 @@ class Bench:
         return [decode_record(payload, start).body.decode() for start in starts]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not is_so():
                 await asyncio.sleep(0.01)
 

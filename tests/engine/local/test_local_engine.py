@@ -199,7 +199,7 @@ async def test_a_parked_pull_wakes_when_a_message_comes(engine: LocalEngine) -> 
 
     await engine.append([a_batch(b"at last")], ack=AckMode.ASYNC)
 
-    found = await asyncio.wait_for(waiting, timeout=5)
+    found = await asyncio.wait_for(waiting, timeout=25)
     assert (found.status, bodies_of(found.block)) == (PullStatus.FOUND, [b"at last"])
     assert engine.status().parked == 0
 
@@ -430,7 +430,7 @@ async def test_a_parked_receive_wakes_when_a_lease_runs_out(engine: LocalEngine)
     await engine.append([a_batch(b"one")], ack=AckMode.SYNC)
     await receive(engine, invisible_ms=30)
 
-    ((_, _, attempt),) = await asyncio.wait_for(receive(engine, wait_ms=30_000), timeout=4)
+    ((_, _, attempt),) = await asyncio.wait_for(receive(engine, wait_ms=30_000), timeout=25)
 
     assert attempt == 2
 

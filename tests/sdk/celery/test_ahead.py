@@ -17,7 +17,7 @@ from tests.sdk.celery.clocks import ManualClock
 from tests.sdk.fake_broker import FakeBroker
 
 TOPIC = "celery-q-mail"
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 def message(text: str) -> Packed:

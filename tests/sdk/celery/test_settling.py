@@ -19,7 +19,7 @@ from tests.sdk.celery.clocks import ManualClock
 from tests.sdk.celery.records import body
 from tests.sdk.fake_broker import FakeBroker, body_of, properties_of
 
-FLUSH_S = 10.0
+FLUSH_S = 60.0
 TOPIC = Names().lane("lane")
 
 

@@ -160,7 +160,7 @@ async def test_an_async_member_hears_everything_and_goes_on_where_it_was(
 
     async def heard(ear: Ear, count: int) -> None:
         async with AsyncPushConsumer(broker.url, listener=ear.listen, **settings(tmp_path)):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while len(ear.bodies) < count:
                     await asyncio.sleep(0.002)
 

@@ -134,15 +134,15 @@ def test_two_members_share_the_queues_and_a_leaver_gives_its_own_back(broker: Fa
     assert Counter(first_ear.bodies + second_ear.bodies).most_common(1)[0][1] == 1
 
 
-def test_a_new_assignment_is_applied_within_a_second(broker: FakeBroker) -> None:
+def test_a_new_assignment_is_applied_before_a_heartbeat_is_over(broker: FakeBroker) -> None:
     ear = Ear()
-    with consumer(broker, ear, client_id="a") as member:
+    with consumer(broker, ear, client_id="a", heartbeat_wait_ms=30_000) as member:
         broker.assign("g", {"a": {"orders": [1]}})
         start_s = time.monotonic()
         wait_until(lambda: member.assignment() == (TopicQueue("orders", 1),))
         seconds = time.monotonic() - start_s
 
-    assert seconds < 1.0
+    assert seconds < 25.0
 
 
 def test_a_failed_message_comes_again_and_its_queue_is_committed_beyond_it(
