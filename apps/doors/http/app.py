@@ -30,7 +30,7 @@ from apps.doors.http.routing import Match, Verb, is_data_plane, resolve
 from apps.doors.http.settings import DoorSettings
 from apps.engine.api import EngineAPI
 from apps.engine.clock import Clock, SystemClock
-from apps.engine.errors import EngineError, Stopping
+from apps.engine.errors import EngineError, OutOfMeans, Stopping
 
 __all__ = ["Application", "DoorSettings", "EngineOf", "create_app", "is_data_plane"]
 
@@ -108,6 +108,10 @@ def create_app(
                 answer = await _HANDLERS[verb](door, call)
         except Refusal as refusal:
             answer, headers = answers.of_refusal(refusal, request_id)
+        except MemoryError:
+            # This request asked for too much; the next may well find room.
+            error = OutOfMeans("no memory is left for this request")
+            answer, headers = answers.of_engine_error(error, request_id)
         except EngineError as error:
             answer, headers = answers.of_engine_error(error, request_id)
         except ClientGone:

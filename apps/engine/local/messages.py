@@ -42,9 +42,13 @@ class MessageVerbs:
 
     async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
         """Store batches in one atomic frame; see EngineAPI."""
-        self._host.check_serving()
+        self._host.check_sending()
         checked = self._host.broker.appender.check(batches)
-        if any(batch.special for batch in checked):
+        topics = self._host.config.reserve_topics
+        if topics and all(batch.topic in topics for batch in checked):
+            # Not in a frame with messages that may not use the reserve.
+            answers, frame_end = self._frames.alone(partial(self._write, checked))
+        elif any(batch.special for batch in checked):
             answers, frame_end = await self._append_special(checked)
         else:
             answers, frame_end = await self._frames.append(checked)
