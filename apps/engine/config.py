@@ -60,8 +60,7 @@ class EngineConfig:
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
     disk_percent_max: int = 90
-    """Sends are refused when more than this is used of the disk; RocketMQ's warning level. 100: off.
-    """
+    """Sends are refused when more of the disk is used; RocketMQ's warning level. 100: off."""
     reserve_topics: frozenset[str] = frozenset()
     """Topics whose messages may use the reserve, as acknowledgements may: the product's own work.
     """
@@ -82,6 +81,8 @@ class EngineConfig:
             raise ValueError("pages are not negative, times of a flush at least 1 ms")
         if self.flush_pool_bytes < 0 or self.flush_commit_ms < 1:
             raise ValueError("the pool is not negative, its commits at least 1 ms apart")
+        if self.answers_bytes_max < limits.FETCH_BYTES_MAX:
+            raise ValueError("answers_bytes_max must hold the largest answer")
         if self.reserve_bytes < 0 or not 1 <= self.disk_percent_max <= 100:
             raise ValueError("the reserve is not negative, the disk's mark from 1 to 100 percent")
         if self.member_timeout_ms < 3 or self.queue_lock_ms < 1 or self.disconnect_grace_ms < 0:

@@ -121,10 +121,9 @@ def test_a_disk_that_hangs_is_told_and_nothing_is_lost_when_it_goes_on(tmp_path:
     (data / "hang").touch()
     numbered = {"body": "unsure", "queue": 0, "producer_id": "p", "producer_seq": 1}
     senders = [Sender(broker, numbered), Sender(broker, {"body": "second", "queue": 0})]
-    for sender in senders:
-        sender.start()
-        time.sleep(0.1)  # Their order is what is judged at the end.
+    senders[0].start()
     until((data / "hung").exists)
+    senders[1].start()
     noticed_s = until(lambda: broker.call("GET", "/readyz")[0] == 503, within_s=NOTICED_S_MAX)
     status, problem = broker.call("GET", "/readyz")
     assert (status, problem["code"]) == (503, "sync_stuck")

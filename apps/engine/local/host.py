@@ -17,7 +17,7 @@ from apps.engine.broker.journal import Assigned, Commit, Event, LockGranted, Loc
 from apps.engine.codec.layout import RETRY_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
-from apps.engine.errors import EngineError, Stopping, SyncFailed, SyncStuck, WriteFailed
+from apps.engine.errors import EngineError, Overloaded, Stopping, SyncFailed, SyncStuck, WriteFailed
 from apps.engine.local.timer import Timer
 from apps.engine.log.groupcommit import GroupCommit
 from apps.engine.types import AckMode, Appended
@@ -117,6 +117,12 @@ class Host:
         self.check_serving()
         if self.commits.is_stuck:
             raise SyncStuck(f"a sync takes {self.commits.sync_ms} ms so far")
+
+    def check_reading(self) -> None:
+        """Raise Overloaded while answers that are not sent yet take all the memory they may."""
+        held = self.broker.log.held
+        if held.is_full:
+            raise Overloaded(f"answers that are not sent yet take {held.bytes} bytes")
 
     @contextmanager
     def writing(self) -> Iterator[None]:

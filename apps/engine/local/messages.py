@@ -82,6 +82,7 @@ class MessageVerbs:
         deadline = host.loop.time() + request.wait_ms / 1000
         has_passed = False
         while True:
+            host.check_reading()
             result = await host.warmly(partial(self._pull_once, request))
             is_over = host.stopped is not None or host.loop.time() >= deadline
             if result.status is PullStatus.NO_MATCHED_MSG and not is_over:
@@ -115,6 +116,7 @@ class MessageVerbs:
         deadline = host.loop.time() + request.wait_ms / 1000
         who = (request.group, request.client_id, request.topics)
         while True:
+            host.check_reading()
             with host.writing():
                 result = await host.warmly(lambda wait: broker.receive(request, wait=wait))
             is_over = host.stopped is not None or host.loop.time() >= deadline

@@ -35,6 +35,7 @@ from apps.engine.log import opening
 from apps.engine.log.assembly import RecordRun, assemble, filler
 from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.gather import gather
+from apps.engine.log.held import HeldBytes
 from apps.engine.log.opening import OpenedLog
 from apps.engine.log.pool import Pool
 from apps.engine.log.room import Room
@@ -120,6 +121,7 @@ class CommitLog:
         self._store_id = opened.store_id
         self._store_time_ms = opened.store_time_ms
         self._store_host = host_bytes(config.store_host, config.store_port)
+        self.held = HeldBytes(bytes_max=config.answers_bytes_max)
         self.room = Room(
             disk,
             reserve_bytes=config.reserve_bytes,
@@ -369,7 +371,7 @@ class CommitLog:
                     f"the log holds {self.log_start} to {self.written_offset}, "
                     f"not {first} to {stop}"
                 )
-        return gather(self._bytes, log_offsets, sizes, wait=wait)
+        return gather(self._bytes, log_offsets, sizes, wait=wait, take=self.held.take)
 
     def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
         """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
