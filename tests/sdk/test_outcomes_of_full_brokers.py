@@ -3,7 +3,6 @@
 import random
 
 import pytest
-
 from mqclient.errors import FlushTimeout, MqError, OutOfMeans, StoreFull, SyncStuck, error_of
 from mqclient.protocol.backoff import Backoff
 
