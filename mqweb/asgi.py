@@ -41,6 +41,7 @@ _door = create_app(
         allowed_hosts=_allowed_hosts,
         default_ack=AckMode(settings.MQWEB.ack),
         delay_ms_max=settings.MQWEB.delay_ms_max,
+        requests_bytes_max=settings.MQWEB.requests_bytes_max,
     ),
 )
 _control = create_control_app(

@@ -39,6 +39,33 @@ VARIABLES = (
     Variable(name="MQWEB_AUTH", default="off", meaning="off, for loopback only"),
     Variable(name="MQWEB_ACK", default="sync", meaning="sync or async, for sends that do not say"),
     Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
+    Variable(name="MQWEB_FLUSH_LEAST_PAGES", default="0", meaning="no sync in async mode for less"),
+    Variable(
+        name="MQWEB_FLUSH_THOROUGH_MS", default="10000", meaning="time after which less will do"
+    ),
+    Variable(name="MQWEB_FLUSH_TIMEOUT_MS", default="5000", meaning="longest wait for a sync"),
+    Variable(
+        name="MQWEB_FLUSH_POOL_BYTES",
+        default="0",
+        meaning="gather writes in memory, which kill -9 loses; 0: off",
+    ),
+    Variable(name="MQWEB_FLUSH_COMMIT_MS", default="200", meaning="pace of the pool's commits"),
+    Variable(
+        name="MQWEB_RESERVE_BYTES",
+        default=str(64 * limits.MIB),
+        meaning="of the disk, kept from sends",
+    ),
+    Variable(name="MQWEB_DISK_PERCENT_MAX", default="90", meaning="sends stop when more is used"),
+    Variable(
+        name="MQWEB_REQUESTS_BYTES_MAX",
+        default=str(256 * limits.MIB),
+        meaning="bodies of requests in memory, all together",
+    ),
+    Variable(
+        name="MQWEB_ANSWERS_BYTES_MAX",
+        default=str(256 * limits.MIB),
+        meaning="messages of answers in memory, all together",
+    ),
     Variable(name="MQWEB_SEGMENT_BYTES", default=str(limits.GIB), meaning="size of log segments"),
     Variable(name="MQWEB_READ_THREADS", default="4", meaning="workers for reads from the disk"),
     Variable(
@@ -79,6 +106,14 @@ _SECRET_KEY_CHARACTERS_MIN = 50
 _SEGMENT_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
 _SEGMENT_BYTES_MAX = 2 * limits.GIB - 4096
 _FLUSH_INTERVAL_MS_MAX = 60_000
+_FLUSH_LEAST_PAGES_MAX = 65_536
+_FLUSH_MS_MAX = 600_000
+# A frame that is larger than the pool passes it; one of GiBs is not what it is for.
+_FLUSH_POOL_BYTES_MAX = limits.GIB
+_RESERVE_BYTES_MAX = 1024 * limits.GIB
+# The largest request and the largest answer must find room.
+_IN_MEMORY_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
+_IN_MEMORY_BYTES_MAX = 1024 * limits.GIB
 _READ_THREADS_MAX = 64
 _WORKER_PROCESSES_MAX = 256
 # A member asks three times in its time-out, and a request takes a while.
@@ -110,6 +145,15 @@ class Environment:
     auth: str
     ack: str
     flush_interval_ms: int
+    flush_least_pages: int
+    flush_thorough_ms: int
+    flush_timeout_ms: int
+    flush_pool_bytes: int
+    flush_commit_ms: int
+    reserve_bytes: int
+    disk_percent_max: int
+    requests_bytes_max: int
+    answers_bytes_max: int
     segment_bytes: int
     read_threads: int
     member_timeout_ms: int
@@ -150,6 +194,19 @@ def read(environ: Mapping[str, str]) -> Environment:
         auth=_auth(values["MQWEB_AUTH"], host),
         ack=_choice(values, "MQWEB_ACK", ("sync", "async")),
         flush_interval_ms=_integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
+        flush_least_pages=_integer(values, "MQWEB_FLUSH_LEAST_PAGES", 0, _FLUSH_LEAST_PAGES_MAX),
+        flush_thorough_ms=_integer(values, "MQWEB_FLUSH_THOROUGH_MS", 1, _FLUSH_MS_MAX),
+        flush_timeout_ms=_integer(values, "MQWEB_FLUSH_TIMEOUT_MS", 1, _FLUSH_MS_MAX),
+        flush_pool_bytes=_integer(values, "MQWEB_FLUSH_POOL_BYTES", 0, _FLUSH_POOL_BYTES_MAX),
+        flush_commit_ms=_integer(values, "MQWEB_FLUSH_COMMIT_MS", 1, _FLUSH_INTERVAL_MS_MAX),
+        reserve_bytes=_integer(values, "MQWEB_RESERVE_BYTES", 0, _RESERVE_BYTES_MAX),
+        disk_percent_max=_integer(values, "MQWEB_DISK_PERCENT_MAX", 1, 100),
+        requests_bytes_max=_integer(
+            values, "MQWEB_REQUESTS_BYTES_MAX", _IN_MEMORY_BYTES_MIN, _IN_MEMORY_BYTES_MAX
+        ),
+        answers_bytes_max=_integer(
+            values, "MQWEB_ANSWERS_BYTES_MAX", _IN_MEMORY_BYTES_MIN, _IN_MEMORY_BYTES_MAX
+        ),
         segment_bytes=_integer(
             values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
         ),

@@ -8,6 +8,10 @@ from apps.engine.config import EngineConfig
 from apps.engine.failpoints import Failpoints
 from apps.engine.types import AckMode
 
+# The lane of the clockwork's own tasks, as the transport of Celery names it: they go on while the
+# disk is full.
+_TICKS = "celery-q-mqweb"
+
 
 def engine_config() -> EngineConfig:
     """Build the configuration of this process's engine."""
@@ -16,6 +20,15 @@ def engine_config() -> EngineConfig:
         segment_bytes=environment.segment_bytes,
         ack=AckMode(environment.ack),
         flush_interval_ms=environment.flush_interval_ms,
+        flush_least_pages=environment.flush_least_pages,
+        flush_thorough_ms=environment.flush_thorough_ms,
+        flush_timeout_ms=environment.flush_timeout_ms,
+        flush_pool_bytes=environment.flush_pool_bytes,
+        flush_commit_ms=environment.flush_commit_ms,
+        reserve_bytes=environment.reserve_bytes,
+        reserve_topics=frozenset({_TICKS}),
+        disk_percent_max=environment.disk_percent_max,
+        answers_bytes_max=environment.answers_bytes_max,
         read_threads=environment.read_threads,
         member_timeout_ms=environment.member_timeout_ms,
         queue_lock_ms=environment.queue_lock_ms,

@@ -23,7 +23,14 @@ from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
 from apps.engine.transactiontypes import TransactionStatus
-from apps.engine.types import ClientSeen, EngineStatus, GroupProgress, QueueRange, TopicSpec
+from apps.engine.types import (
+    ClientSeen,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+    RoomState,
+    TopicSpec,
+)
 from apps.groups.retrytopics import is_retry, retry_lag
 
 SENT = "sent"
@@ -307,7 +314,20 @@ def _store(status: EngineStatus) -> dict[str, Any]:
         **asdict(status),
         "log_bytes": status.written_offset - status.log_start,
         "unsynced_bytes": status.written_offset - status.synced_offset,
+        **_room(status),
     }
+
+
+def _room(status: EngineStatus) -> dict[str, str]:
+    """Say whether the disk has room for sends: in a word, in a line, and how bad it is."""
+    match status.room:
+        case RoomState.FULL:
+            line = f"none, sends are refused: {status.room_reason}"
+            return {"room_word": "full: sends are refused", "room_line": line, "room_level": "bad"}
+        case RoomState.LOW:
+            return {"room_word": "low", "room_line": "low", "room_level": "warn"}
+        case RoomState.OK:
+            return {"room_word": "", "room_line": "yes", "room_level": ""}
 
 
 def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:

@@ -15,6 +15,18 @@ class EngineConfig:
     ack: AckMode = AckMode.SYNC
     """What acknowledgements and offset commits wait for, and sends that do not say."""
     flush_interval_ms: int = 500
+    """How often what nobody waits for is synced."""
+    flush_least_pages: int = 0
+    """It is not synced for less than so many pages of 4 KiB. RocketMQ's is 4, ours keeps a promise:
+    what a power cut may take of `async` is no older than the interval."""
+    flush_thorough_ms: int = 10_000
+    """Fewer pages are synced when the last sync is so long ago."""
+    flush_timeout_ms: int = 5_000
+    """Who waits for a sync for longer is told that the message is stored and not confirmed."""
+    flush_pool_bytes: int = 0
+    """Gather writes in a pool of this size; a kill of the process loses what lies there. 0: off."""
+    flush_commit_ms: int = 200
+    """How often the pool is committed to the page cache, beside being full and before syncs."""
     checkpoint_interval_ms: int = 10_000
     dispatch_behind_bytes_max: int = 256 * limits.MIB
     """A checkpoint is taken early when this much log would have to be dispatched again."""
@@ -47,6 +59,13 @@ class EngineConfig:
     """An undecided half message that is older is given up; RocketMQ's retention."""
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
+    disk_percent_max: int = 90
+    """Sends are refused when more of the disk is used; RocketMQ's warning level. 100: off."""
+    reserve_topics: frozenset[str] = frozenset()
+    """Topics whose messages may use the reserve, as acknowledgements may: the product's own work.
+    """
+    answers_bytes_max: int = 256 * limits.MIB
+    """Messages that were read for answers and are not sent yet; more readers are told to wait."""
     store_host: str = "127.0.0.1"
     store_port: int = 8000
 
@@ -58,6 +77,14 @@ class EngineConfig:
             raise ValueError("body_bytes_max must not exceed batch_bytes_max")
         if self.flush_interval_ms < 1 or self.checkpoint_interval_ms < 1:
             raise ValueError("intervals must be at least 1 ms")
+        if self.flush_least_pages < 0 or self.flush_thorough_ms < 1 or self.flush_timeout_ms < 1:
+            raise ValueError("pages are not negative, times of a flush at least 1 ms")
+        if self.flush_pool_bytes < 0 or self.flush_commit_ms < 1:
+            raise ValueError("the pool is not negative, its commits at least 1 ms apart")
+        if self.answers_bytes_max < limits.FETCH_BYTES_MAX:
+            raise ValueError("answers_bytes_max must hold the largest answer")
+        if self.reserve_bytes < 0 or not 1 <= self.disk_percent_max <= 100:
+            raise ValueError("the reserve is not negative, the disk's mark from 1 to 100 percent")
         if self.member_timeout_ms < 3 or self.queue_lock_ms < 1 or self.disconnect_grace_ms < 0:
             raise ValueError("members and locks need a time to live")
         if not 1 <= len(self.delay_levels_ms) <= limits.DELAY_LEVELS_MAX:

@@ -24,7 +24,10 @@ EngineError
 │   └── Unsupported
 ├── Busy                    right now; the same request may succeed later
 │   ├── StoreFull
+│   ├── OutOfMeans
 │   ├── Overloaded
+│   ├── SyncStuck
+│   ├── FlushTimeout        stored, and not said to be on the disk
 │   ├── Stopping
 │   └── Unreachable
 ├── CannotOpen              the store cannot be opened by this process
@@ -184,6 +187,24 @@ class StoreFull(Busy):
     """The disk has no room for another message; reads and acknowledgements go on."""
 
     code = "store_full"
+
+
+class OutOfMeans(Busy):
+    """The process can open no more files, or has no memory left; nothing was changed."""
+
+    code = "out_of_means"
+
+
+class SyncStuck(Busy):
+    """The disk has not finished a sync for too long; nothing more is taken until it has."""
+
+    code = "sync_stuck"
+
+
+class FlushTimeout(Busy):
+    """The message is stored and not yet confirmed: the disk took too long to say that it has it."""
+
+    code = "flush_timeout"
 
 
 class Overloaded(Busy):

@@ -84,6 +84,9 @@ SEQUENCE_RECEIPTS_OF_EVENT_MAX = 1_024
 # Undecided half messages: one entry each in memory and in the checkpoint.
 PENDING_TRANSACTIONS_MAX = 100_000
 
+# A sync takes milliseconds; who asks every second whether the broker serves is told within three.
+SYNC_STUCK_MS = 2_000
+
 WAIT_MS_MAX = 30_000
 INVISIBLE_MS_MIN = 10
 # RocketMQ's proxy allows up to 12 hours.

@@ -27,6 +27,16 @@ class AckMode(StrEnum):
     """Nothing is promised."""
 
 
+class RoomState(StrEnum):
+    """Whether the disk has room for what clients send."""
+
+    OK = "ok"
+    LOW = "low"
+    """Sends are taken; less than two segments are left above the reserve, or 5 % below the mark."""
+    FULL = "full"
+    """Sends are refused, or those that need another segment are; all else goes on."""
+
+
 class TopicType(StrEnum):
     """Which kinds of message a topic takes."""
 
@@ -407,3 +417,15 @@ class EngineStatus:
     recovery: RecoveryReport
     rebalances: int = 0
     """Assignments that were made since the engine was opened."""
+    disk_bytes: int = 0
+    """The size of the disk; 0 where it is not known."""
+    room: RoomState = RoomState.OK
+    """Whether the disk has room for sends."""
+    room_reason: str = ""
+    """Why sends are refused; empty while they are taken."""
+    sync_ms: int = 0
+    """How long the sync under way has taken so far; 0 while none is."""
+    pool_bytes: int = 0
+    """The size of the pool that writes are gathered in; 0, the default, gathers none."""
+    pooled_bytes: int = 0
+    """What lies in the pool and nowhere else: a kill of the process loses it."""

@@ -34,7 +34,7 @@ async def test_a_process_without_an_engine_is_alive_and_not_ready(clock: ManualC
 async def test_an_open_engine_is_ready(client: Client) -> None:
     answer = await client.get("/readyz")
 
-    assert (answer.status, answer.json()) == (200, {"status": "ready"})
+    assert (answer.status, answer.json()) == (200, {"status": "ready", "room": "ok"})
 
 
 async def test_metrics_count_what_came_in_and_what_is_left(client: Client) -> None:

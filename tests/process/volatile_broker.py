@@ -19,8 +19,8 @@ from apps.engine.log.groupcommit import GroupCommit
 from apps.engine.testing.volatiledisk import VolatileDisk
 
 
-async def _answer_early(self: GroupCommit, log_offset: int) -> None:
-    del log_offset
+async def _answer_early(self: GroupCommit, log_offset: int, *, is_patient: bool = False) -> None:
+    del log_offset, is_patient
     self.request_sync()
 
 

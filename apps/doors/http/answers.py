@@ -66,6 +66,11 @@ async def respond(
     if status != 204:
         sent.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": sent})
+    if len(body) >= _PART_BYTES_MIN:
+        # The next event is taken when most of this one has left, so that the answer counts until
+        # then.
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        body = b""
     await send({"type": "http.response.body", "body": body})
 
 

@@ -25,12 +25,13 @@ from apps.doors.http import (
 )
 from apps.doors.http.answers import Answer, Header
 from apps.doors.http.calls import Call, Door, Receive, Scope, Send
+from apps.doors.http.inflight import Share
 from apps.doors.http.refusals import ClientGone, Refusal
 from apps.doors.http.routing import Match, Verb, is_data_plane, resolve
 from apps.doors.http.settings import DoorSettings
 from apps.engine.api import EngineAPI
 from apps.engine.clock import Clock, SystemClock
-from apps.engine.errors import EngineError, Stopping
+from apps.engine.errors import EngineError, OutOfMeans, Stopping
 
 __all__ = ["Application", "DoorSettings", "EngineOf", "create_app", "is_data_plane"]
 
@@ -80,6 +81,13 @@ def create_app(
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"the data plane does not serve {scope['type']!r}")
+        share = Share(door.in_flight)
+        try:
+            await serve(scope, receive, send, share)
+        finally:
+            share.release()
+
+    async def serve(scope: Scope, receive: Receive, send: Send, share: Share) -> None:
         fields: dict[bytes, bytes] = dict(scope["headers"])
         request_id = door.request_ids.of(fields.get(b"x-request-id"))
         headers: Sequence[Header] = ()
@@ -104,10 +112,15 @@ def create_app(
                     fields,
                     receive,
                     request_id,
+                    share,
                 )
                 answer = await _HANDLERS[verb](door, call)
         except Refusal as refusal:
             answer, headers = answers.of_refusal(refusal, request_id)
+        except MemoryError:
+            # This request asked for too much; the next may well find room.
+            error = OutOfMeans("no memory is left for this request")
+            answer, headers = answers.of_engine_error(error, request_id)
         except EngineError as error:
             answer, headers = answers.of_engine_error(error, request_id)
         except ClientGone:
@@ -120,6 +133,10 @@ def create_app(
             # The client may or may not send the body it held back; nobody can tell where the next
             # request would start.
             headers = (*headers, _CLOSE)
+        # What came is worked off; what goes counts until it is gone.
+        share.release()
+        if isinstance(answer[2], bytes):
+            share.add(len(answer[2]))
         await answers.respond(send, answer, request_id, (*guards, *headers))
 
     return application

@@ -9,6 +9,7 @@ from functools import lru_cache
 from inspect import isawaitable
 from typing import Any, TypeVar
 
+from apps.doors.http.inflight import InFlight, Share
 from apps.doors.http.settings import DoorSettings
 from apps.engine.api import EngineAPI, Later
 from apps.engine.clock import Clock
@@ -50,8 +51,14 @@ class Door:
     clock: Clock
     message_ids: MessageIds = field(default_factory=MessageIds)
     request_ids: RequestIds = field(default_factory=RequestIds)
+    in_flight: InFlight = field(init=False)
+    """What requests and answers under way hold of the memory."""
     turns: dict[str, int] = field(default_factory=dict)
     """Round robin: how many requests without a key each known topic has had."""
+
+    def __post_init__(self) -> None:
+        """Count from nothing."""
+        self.in_flight = InFlight(self.settings.requests_bytes_max)
 
     def next_turn(self, topic: TopicSpec) -> int:
         """Return the queue whose turn it is; a request's messages without a key stay together."""
@@ -73,6 +80,7 @@ class Call:
         "queue",
         "receive",
         "request_id",
+        "share",
         "token",
     )
 
@@ -87,6 +95,7 @@ class Call:
         fields: dict[bytes, bytes],
         receive: Receive,
         request_id: bytes,
+        share: Share,
     ) -> None:
         """Keep what handlers look at; `fields` are the headers by lower-case name.
 
@@ -102,6 +111,7 @@ class Call:
         self.fields = fields
         self.receive = receive
         self.request_id = request_id
+        self.share = share
 
     def born_host(self) -> bytes:
         """Return the client's address and port as a record keeps them."""

@@ -18,7 +18,7 @@ from apps.engine.delaytypes import DelayLevelState, DelayStatus
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import QueueBacklog
 from apps.engine.transactiontypes import TransactionStatus
-from apps.engine.types import EngineStatus
+from apps.engine.types import EngineStatus, RoomState
 
 # Topics and groups are named by strangers, and whoever scrapes keeps a history of each series. The
 # event loop waits while a metric is written: 25 ms for one of this length.
@@ -120,6 +120,14 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
         ("mqweb_leases", "gauge", "Leases not settled.", status.leases),
         ("mqweb_rebalances_total", "counter", "Assignments made.", status.rebalances),
         ("mqweb_store_free_bytes", "gauge", "Bytes free on the disk.", status.free_bytes),
+        (
+            "mqweb_store_full",
+            "gauge",
+            "1 while the disk has no room for sends.",
+            int(status.room is RoomState.FULL),
+        ),
+        ("mqweb_sync_age_ms", "gauge", "Time of the sync under way.", status.sync_ms),
+        ("mqweb_pooled_bytes", "gauge", "Bytes a kill would lose.", status.pooled_bytes),
         ("mqweb_store_epoch", "gauge", "Times the store was opened.", status.epoch),
         (
             "mqweb_recovery_cut_bytes",

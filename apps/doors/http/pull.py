@@ -32,6 +32,8 @@ async def pull(_door: Door, call: Call) -> Answer:
     result = await (reading.unless_gone(work, call.receive) if request.wait_ms else work)
     if reading.wants(call, _RECORDS):
         return 200, answers.RECORDS, wire.build_pull(result)
+    # As JSON it is larger, and lies in memory until the last byte is taken.
+    call.share.expect(len(result.block.payload))
     shown = messages.TagFilter(request.filter, request.filter_type)
     return answers.json(200, _answer_of(result, shown))
 

@@ -29,17 +29,21 @@ _any_json = msgspec.json.Decoder(msgspec.Raw)
 async def body_of(call: Call, bytes_max: int) -> bytes | bytearray:
     """Return the whole body.
 
-    Raises Refusal when it is longer than `bytes_max`, ClientGone when the client leaves before
+    Raises Refusal when it is longer than `bytes_max`, or when all requests under way hold as much
+    as they may; ClientGone when the client leaves before
     its end.
     """
     announced = call.fields.get(b"content-length")
     # The server has checked that the length is a decimal number.
     if announced is not None and int(announced) > bytes_max:
         raise _too_large(bytes_max)
+    if announced is not None:
+        call.share.expect(int(announced))
     event = await call.receive()
     if event["type"] != "http.request":
         raise ClientGone
     chunk: bytes = event.get("body", b"")
+    call.share.take(len(chunk))
     if not event.get("more_body", False):
         if len(chunk) > bytes_max:
             raise _too_large(bytes_max)
@@ -51,7 +55,9 @@ async def body_of(call: Call, bytes_max: int) -> bytes | bytearray:
         event = await call.receive()
         if event["type"] != "http.request":
             raise ClientGone
-        body += event.get("body", b"")
+        chunk = event.get("body", b"")
+        call.share.take(len(chunk))
+        body += chunk
     if len(body) > bytes_max:
         raise _too_large(bytes_max)
     return body

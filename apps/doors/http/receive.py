@@ -5,7 +5,7 @@ from functools import partial
 from apps.doors.http import answers, messages, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
-from apps.doors.http.refusals import invalid
+from apps.doors.http.refusals import Refusal, invalid
 from apps.doors.http.shapes import (
     JSON_FETCH_MESSAGES_MAX,
     IncomingMessage,
@@ -33,6 +33,12 @@ async def receive(door: Door, call: Call) -> Answer:
         result = await work
     if is_binary:
         return 200, answers.RECORDS, wire.build_receive(result)
+    try:
+        # As JSON it is larger, and lies in memory until the last byte is taken.
+        call.share.expect(sum(len(lease.block.payload) for lease in result.leases))
+    except Refusal:
+        await _give_back(call, result, "the answer found no memory")
+        raise
     shown = messages.TagFilter(request.filter, request.filter_type)
     found, collisions = _messages_of(result.leases, shown, request.topics)
     if collisions:
@@ -51,14 +57,14 @@ def _blocked_of(request: ReceiveRequest, result: ReceiveResult) -> list[int | Qu
     return [QueueItem(topic=topic, queue=queue) for topic, queue in result.blocked]
 
 
-async def _give_back(call: Call, result: ReceiveResult) -> None:
-    """Hand messages to the next receiver at once: this one left before it was answered."""
+async def _give_back(call: Call, result: ReceiveResult, reason: str = "the receiver left") -> None:
+    """Hand messages to the next receiver at once: this one will not be answered with them."""
     handles = []
     for lease in result.leases:
         offsets = [record.queue_offset for record in messages.records_of(lease.block)]
         handles.append(f"{lease.token}:{offsets[0]}-{offsets[-1]}")
     if handles:
-        await call.engine.nack(call.name, handles, delay_ms=0, reason="the receiver left")
+        await call.engine.nack(call.name, handles, delay_ms=0, reason=reason)
 
 
 def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveRequest:

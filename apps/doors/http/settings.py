@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from apps.engine import limits
+from apps.engine.codec import wire
 from apps.engine.config import EngineConfig
 from apps.engine.types import AckMode
 
@@ -22,6 +23,8 @@ class DoorSettings:
     """Records of one binary batch, without its header and size table."""
     request_bytes_max: int = limits.BATCH_BYTES_MAX
     """The body of any other request, as it travels."""
+    requests_bytes_max: int = 256 * limits.MIB
+    """Bodies of requests and JSON answers in memory, of all connections together."""
     delay_ms_max: int = EngineConfig().delay_ms_max
     """The longest delay of a JSON message. The engine has a limit of its own, for all of a send."""
 
@@ -29,5 +32,7 @@ class DoorSettings:
         """Raise ValueError for a setting this door would have to pretend to obey."""
         if self.auth != "off":
             raise ValueError(f"auth {self.auth!r} does not exist in this version; only 'off' does")
+        if self.requests_bytes_max < self.batch_bytes_max + wire.BATCH_TABLE_BYTES_MAX:
+            raise ValueError("requests_bytes_max must hold the largest batch")
         if self.body_bytes_max > min(self.batch_bytes_max, self.request_bytes_max):
             raise ValueError("body_bytes_max must fit into batch_bytes_max and request_bytes_max")

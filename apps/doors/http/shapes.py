@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from apps.engine import limits
 from apps.engine.errors import BatchTooLarge
-from apps.engine.types import AckMode, FilterType, PullStatus, Settled
+from apps.engine.types import AckMode, FilterType, PullStatus, RoomState, Settled
 
 # A receive of the largest size can be settled handle by handle in one request.
 HANDLES_MAX = limits.FETCH_MESSAGES_MAX
@@ -297,6 +297,8 @@ class Health(Struct, frozen=True, gc=False):
     """What a probe is told."""
 
     status: Literal["alive", "ready"]
+    room: RoomState | UnsetType = UNSET
+    """Whether the disk has room for sends; said by readiness."""
 
 
 send_decoder = msgspec.json.Decoder(SendRequest)

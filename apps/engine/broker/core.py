@@ -172,6 +172,10 @@ class Broker(Composed):
         """Return how many bytes may still be written to the disk."""
         return self._disk.free_bytes()
 
+    def disk_bytes(self) -> int:
+        """Return the size of the disk."""
+        return self._disk.total_bytes()
+
     def begin_checkpoint(self) -> tuple[int, Callable[[], None]]:
         """Take a picture of derived and consumer state.
 

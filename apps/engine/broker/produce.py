@@ -15,7 +15,7 @@ from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
-from apps.engine.errors import BatchTooLarge, MalformedBatch
+from apps.engine.errors import BatchTooLarge, MalformedBatch, WriteFailed
 from apps.engine.limits import BINARY_BATCH_RECORDS_MAX
 from apps.engine.log.commitlog import CommitLog, RecordRun
 from apps.engine.types import Appended, RecordBatch, Special
@@ -156,15 +156,25 @@ class Appender:
         Raises StoreFull, with nothing changed, or WriteFailed.
         """
         shares = self._shares(batches)
-        frame = self._log.append([share.run for share in shares], is_internal=is_internal)
-        for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
-            share.index(log_offset, frame.end, self._queues)
-            share.tell(log_offset, frame.store_time_ms)
-            # What the engine notes about a client's messages is none of them.
-            if not is_internal and share.queue.topic != JOURNAL_TOPIC:
-                self.byte_count += len(share.run.payload)
-                self.message_count += len(share.run.sizes)
+        may_use_reserve = is_internal or self._are_ours(batches)
+        frame = self._log.append([share.run for share in shares], is_internal=may_use_reserve)
+        try:
+            for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
+                share.index(log_offset, frame.end, self._queues)
+                share.tell(log_offset, frame.store_time_ms)
+                # What the engine notes about a client's messages is none of them.
+                if not is_internal and share.queue.topic != JOURNAL_TOPIC:
+                    self.byte_count += len(share.run.payload)
+                    self.message_count += len(share.run.sizes)
+        except MemoryError as error:
+            # The frame is in the log and not in its queues: only a restart brings them level.
+            raise WriteFailed("no memory was left to index what is in the log") from error
         return [batch.appended for batch in batches], frame.end
+
+    def _are_ours(self, batches: Sequence[CheckedBatch]) -> bool:
+        """Say whether all of it is the product's own work, which goes on while the disk is full."""
+        topics = self._config.reserve_topics
+        return bool(topics) and all(batch.topic in topics for batch in batches)
 
     def _shares(self, batches: Sequence[CheckedBatch]) -> list[_Share]:
         """Put the batches of each queue together."""

@@ -8,6 +8,7 @@ from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.codec.record import encode_record
+from apps.engine.errors import WriteFailed
 from apps.engine.failpoints import Failpoints
 from apps.engine.types import Appended
 
@@ -73,8 +74,11 @@ class Recorder:
         )
         self._failpoints.hit("journal.after_append")
         numbers = list(range(appended.queue_offset, appended.queue_offset + appended.count))
-        for number, event in zip(numbers, events, strict=True):
-            self._state.apply(event, number=number, at_ms=at_ms)
+        try:
+            for number, event in zip(numbers, events, strict=True):
+                self._state.apply(event, number=number, at_ms=at_ms)
+        except MemoryError as error:
+            raise WriteFailed("no memory was left to apply what is in the log") from error
         for event in events:
             for listener in self._listeners:
                 listener(event)

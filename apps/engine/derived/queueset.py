@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import FLUSH_ENTRIES, ConsumeQueue
 from apps.engine.derived.filecache import FileCache
-from apps.engine.errors import StoreDamaged, StoreFull
+from apps.engine.errors import Busy, EngineError, StoreDamaged
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
@@ -43,6 +43,7 @@ class QueueSet:
         self._pending: deque[tuple[int, ConsumeQueue, int]] = deque()
         self._dirty_queues: set[ConsumeQueue] = set()
         self._dirty_paths: set[str] = set()
+        self._unsynced_paths: list[str] = []
         self.dispatched_offset = 0
         self.checkpoint_offset = 0
 
@@ -111,8 +112,9 @@ class QueueSet:
         for queue in list(self._dirty_queues):
             self._flush(queue)
         self._failpoints.hit("derived.after_flush")
-        paths = tuple(self._dirty_paths)
+        paths = tuple(self._dirty_paths.union(self._unsynced_paths))
         self._dirty_paths.clear()
+        self._unsynced_paths.clear()
         queues = [[q.topic, q.queue, q.min_offset, q.flushed] for q in self._queues.values()]
         # Where a full disk kept entries in memory, the checkpoint may not claim them.
         whole = not self._dirty_queues
@@ -129,12 +131,17 @@ class QueueSet:
         """Return what to run in a thread once the log is synced past `checkpoint.log_offset`."""
 
         def write() -> None:
-            for path in checkpoint.paths:
-                file = self._disk.open(path)
-                try:
-                    file.sync()
-                finally:
-                    file.close()
+            try:
+                for path in checkpoint.paths:
+                    file = self._disk.open(path)
+                    try:
+                        file.sync()
+                    finally:
+                        file.close()
+            except EngineError:
+                # The next checkpoint may not claim what this one has not synced.
+                self._unsynced_paths.extend(checkpoint.paths)
+                raise
             atomic.replace(self._disk, CHECKPOINT, checkpoint.content, failpoints=self._failpoints)
 
         self.checkpoint_offset = checkpoint.dispatched_offset
@@ -147,7 +154,7 @@ class QueueSet:
     def _flush(self, queue: ConsumeQueue) -> None:
         try:
             self._dirty_paths.update(queue.flush())
-        except StoreFull:
-            # Entries stay in memory; sends are refused by the log's own check of the disk.
+        except Busy:
+            # Entries stay in memory. Where the disk is full, the log's own check refuses sends.
             return
         self._dirty_queues.discard(queue)

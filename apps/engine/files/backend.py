@@ -106,6 +106,10 @@ class Disk(Protocol):
         """Return how many bytes an ordinary user may still write."""
         ...
 
+    def total_bytes(self) -> int:
+        """Return how many bytes there would be if an ordinary user had the disk for himself."""
+        ...
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take the lock file, writing `owner` into it; raise StoreLocked naming the holder."""
         ...

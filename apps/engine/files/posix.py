@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from apps.engine.errors import StoreDamaged, SyncFailed, WriteFailed
+from apps.engine.errors import OutOfMeans, SyncFailed, WriteFailed
 from apps.engine.files import locks
 from apps.engine.files.backend import Buffer, HeldLock, NotCached
-from apps.engine.files.refusals import sync_refusal, write_refusal
+from apps.engine.files.refusals import open_refusal, read_refusal, sync_refusal, write_refusal
 
 # Linux takes at most so many buffers in one call.
 _BUFFERS_MAX = 1024
@@ -28,7 +28,7 @@ class PosixFile:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise write_refusal(error, f"cannot open {path}") from error
+            raise open_refusal(error, f"cannot open {path}") from error
         self._path = path
         self._sync_failed = False
         self._can_skip_waiting = True
@@ -68,7 +68,8 @@ class PosixFile:
         """Fill `target` from `start` and return how many bytes the file had.
 
         With `wait=False` raise NotCached instead of waiting for the disk; where the file system
-        has no such reads it waits. Raises StoreDamaged when the disk reports an error.
+        has no such reads it waits. Raises StoreDamaged when the disk reports an error, OutOfMeans
+        when the system lacks memory.
         """
         flags = 0 if wait or not self._can_skip_waiting else os.RWF_NOWAIT
         done = 0
@@ -82,7 +83,7 @@ class PosixFile:
                     self._can_skip_waiting = False
                     flags = 0
                     continue
-                raise StoreDamaged(f"cannot read {self._path} at {start}: {error}") from error
+                raise read_refusal(error, f"cannot read {self._path} at {start}") from error
             if step == 0:
                 break
             done += step
@@ -166,7 +167,12 @@ class PosixDisk:
                     part.mkdir()
                 except OSError as error:
                     raise write_refusal(error, f"cannot make {part}") from error
-                _sync_directory(part.parent)
+                try:
+                    _sync_directory(part.parent)
+                except OutOfMeans:
+                    # Who finds the directory takes it for one whose name is on the disk.
+                    part.rmdir()
+                    raise
 
     def remove(self, path: str) -> None:
         """Remove a file; nothing happens when it is absent."""
@@ -195,13 +201,21 @@ class PosixDisk:
         figures = os.statvfs(self._root)
         return figures.f_bavail * figures.f_frsize
 
+    def total_bytes(self) -> int:
+        """Return how many bytes there would be if an ordinary user had the disk for himself."""
+        figures = os.statvfs(self._root)
+        return (figures.f_blocks - figures.f_bfree + figures.f_bavail) * figures.f_frsize
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take the lock file, writing `owner` into it; raise StoreLocked naming the holder."""
         return locks.take(self._root / path, owner=owner)
 
 
 def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise open_refusal(error, f"cannot open directory {path}") from error
     try:
         os.fsync(descriptor)
     except OSError as error:

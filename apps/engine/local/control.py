@@ -121,4 +121,10 @@ class ControlVerbs:
             free_bytes=broker.free_bytes(),
             recovery=log.recovery,
             rebalances=host.assigned_count,
+            disk_bytes=broker.disk_bytes(),
+            room=log.room.state,
+            room_reason=log.room.reason,
+            sync_ms=host.commits.sync_ms,
+            pool_bytes=host.config.flush_pool_bytes,
+            pooled_bytes=log.pooled_bytes,
         )

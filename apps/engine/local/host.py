@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from apps.engine.broker.core import Broker
@@ -17,7 +17,7 @@ from apps.engine.broker.journal import Assigned, Commit, Event, LockGranted, Loc
 from apps.engine.codec.layout import RETRY_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
-from apps.engine.errors import EngineError, Stopping, SyncFailed, WriteFailed
+from apps.engine.errors import EngineError, Overloaded, Stopping, SyncFailed, SyncStuck, WriteFailed
 from apps.engine.local.timer import Timer
 from apps.engine.log.groupcommit import GroupCommit
 from apps.engine.types import AckMode, Appended
@@ -27,6 +27,8 @@ _Answer = TypeVar("_Answer")
 
 # Parked readers are looked at this often even if nothing happened, as RocketMQ's hold service does.
 _LOOK_AGAIN_MS = 5_000
+# Room counts as back after a second, and a bit: what a person with a full disk waits for.
+_ROOM_S = 1.0
 # Searches by time in as many queues as one request may name. Above it the page cache loses what
 # was read as fast as it is read, and waiting on the loop is the way out.
 _COLD_READS_MAX = 100_000
@@ -63,8 +65,10 @@ class Host:
         self.commits = GroupCommit(
             broker.log,
             run_in_thread=self._run_sync,
-            flush_interval_ms=config.flush_interval_ms,
+            config=config,
+            clock=broker.clock,
             sleep=asyncio.sleep,
+            call_later=self.loop.call_later,
             on_fatal=self.fail,
         )
         self.commits.on_synced(self._synced)
@@ -79,7 +83,11 @@ class Host:
         self._background = [
             asyncio.create_task(self._checkpoint_regularly()),
             asyncio.create_task(self._look_regularly()),
+            asyncio.create_task(self._watch_room()),
         ]
+        if config.flush_pool_bytes:
+            _log.warning("pool_gathers_writes", extra={"pool_bytes": config.flush_pool_bytes})
+            self.keep_running(self._commit_pool_regularly())
 
     async def close(self) -> None:
         """Answer who waits, sync, take a checkpoint and mark the store clean."""
@@ -103,6 +111,18 @@ class Host:
         """Raise Stopping unless requests are taken."""
         if self.stopped is not None:
             raise Stopping("the engine takes no more requests") from self.stopped
+
+    def check_sending(self) -> None:
+        """Raise SyncStuck while the disk does not finish a sync: more would only pile up."""
+        self.check_serving()
+        if self.commits.is_stuck:
+            raise SyncStuck(f"a sync takes {self.commits.sync_ms} ms so far")
+
+    def check_reading(self) -> None:
+        """Raise Overloaded while answers that are not sent yet take all the memory they may."""
+        held = self.broker.log.held
+        if held.is_full:
+            raise Overloaded(f"answers that are not sent yet take {held.bytes} bytes")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -272,9 +292,30 @@ class Host:
                 _log.warning("checkpoint failed: %s", error)
             last_ms, last_offset = now_ms, written
 
+    async def _watch_room(self) -> None:
+        """Notice when the disk is full, and when it is not any more, also while nobody sends."""
+        log = self.broker.log
+        while True:
+            await asyncio.sleep(_ROOM_S)
+            log.room.look()
+            if not log.room.is_denied:
+                continue
+            try:
+                with self.writing():
+                    await self._run_sync(log.create_ahead)
+            except EngineError as error:
+                _log.warning("segment_not_made", extra={"error": str(error)})
+
+    async def _commit_pool_regularly(self) -> None:
+        while self.stopped is None:
+            await asyncio.sleep(self.config.flush_commit_ms / 1000)
+            with suppress(WriteFailed), self.writing():  # `writing` has stopped the engine.
+                self.broker.log.commit_pool()
+
     async def _checkpoint(self) -> None:
         log_offset, write = self.broker.begin_checkpoint()
-        await self.commits.durable(log_offset)
+        # What was written out counts as begun: giving up here would forget to sync it.
+        await self.commits.durable(log_offset, is_patient=True)
         await self._run_sync(write)
         await self._run_sync(self.broker.log.checkpoint)
 

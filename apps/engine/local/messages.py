@@ -42,9 +42,13 @@ class MessageVerbs:
 
     async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
         """Store batches in one atomic frame; see EngineAPI."""
-        self._host.check_serving()
+        self._host.check_sending()
         checked = self._host.broker.appender.check(batches)
-        if any(batch.special for batch in checked):
+        topics = self._host.config.reserve_topics
+        if topics and all(batch.topic in topics for batch in checked):
+            # Not in a frame with messages that may not use the reserve.
+            answers, frame_end = self._frames.alone(partial(self._write, checked))
+        elif any(batch.special for batch in checked):
             answers, frame_end = await self._append_special(checked)
         else:
             answers, frame_end = await self._frames.append(checked)
@@ -78,6 +82,7 @@ class MessageVerbs:
         deadline = host.loop.time() + request.wait_ms / 1000
         has_passed = False
         while True:
+            host.check_reading()
             result = await host.warmly(partial(self._pull_once, request))
             is_over = host.stopped is not None or host.loop.time() >= deadline
             if result.status is PullStatus.NO_MATCHED_MSG and not is_over:
@@ -111,6 +116,7 @@ class MessageVerbs:
         deadline = host.loop.time() + request.wait_ms / 1000
         who = (request.group, request.client_id, request.topics)
         while True:
+            host.check_reading()
             with host.writing():
                 result = await host.warmly(lambda wait: broker.receive(request, wait=wait))
             is_over = host.stopped is not None or host.loop.time() >= deadline

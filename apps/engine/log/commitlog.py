@@ -1,8 +1,8 @@
 """The commit log: frames of records in the order they came, and how far they are on the disk.
 
-Knows frames, segments and syncs; nothing of topics, queues or who waits. `append`, `begin_sync` and
-`finish_sync` belong to one thread; `SyncTicket.run`, `create_ahead`, `checkpoint` and reading may
-happen in others.
+Knows frames, segments and syncs; nothing of topics, queues or who waits. `append`, `begin_sync`,
+`finish_sync` and `commit_pool` belong to one thread; `SyncTicket.run`, `create_ahead`, `checkpoint`
+and reading records may happen in others.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from apps.engine.codec.layout import FILLER_BYTES
 from apps.engine.config import EngineConfig
 from apps.engine.errors import (
     BatchTooLarge,
+    Busy,
     Damaged,
     StoreDamaged,
     StoreFull,
@@ -34,12 +35,15 @@ from apps.engine.log import opening
 from apps.engine.log.assembly import RecordRun, assemble, filler
 from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.gather import gather
+from apps.engine.log.held import HeldBytes
 from apps.engine.log.opening import OpenedLog
+from apps.engine.log.pool import Pool
+from apps.engine.log.room import Room
 from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame, frames
 from apps.engine.types import RecoveryReport
 
-# Reading the free space is a system call; so long one reading serves all appends.
-_FREE_BYTES_AGE_MS_MAX = 100
+# The share of a segment that sends leave to the engine's own frames when no other can be made.
+_OWN_SHARE = 8
 # What a busy second writes; a crowd of idle stores must not fill the memory.
 WARM_BYTES = 64 * 1024 * 1024
 _WARM_STEP_BYTES = 1024 * 1024
@@ -107,15 +111,25 @@ class CommitLog:
         self.synced_offset: int = opened.recovery.log_end
         self._disk = disk
         self._segments: Segments = opened.segments
+        self._pool: Pool | None = None
+        if config.flush_pool_bytes:
+            self._pool = Pool(opened.segments, pool_bytes=config.flush_pool_bytes)
+        # Where frames are written to, and read from.
+        self._bytes: Segments | Pool = self._pool or opened.segments
         self._clock = clock
         self._failpoints = failpoints
         self._store_id = opened.store_id
         self._store_time_ms = opened.store_time_ms
         self._store_host = host_bytes(config.store_host, config.store_port)
-        self._reserve_bytes = config.reserve_bytes
+        self.held = HeldBytes(bytes_max=config.answers_bytes_max)
+        self.room = Room(
+            disk,
+            reserve_bytes=config.reserve_bytes,
+            disk_percent_max=config.disk_percent_max,
+            segment_bytes=opened.segments.segment_bytes,
+            clock=clock,
+        )
         self._warm_offset = opened.recovery.log_end
-        self._free_bytes = 0
-        self._free_read_ms: int | None = None
         self._ticket: SyncTicket | None = None
         self._failure: Damaged | None = None
         self._ahead_of = 0
@@ -143,8 +157,9 @@ class CommitLog:
     def append(self, runs: Sequence[RecordRun], *, is_internal: bool = False) -> AppendedFrame:
         """Stamp the runs and write them as one frame, in one write.
 
-        An internal frame may use the reserve. Raises BatchTooLarge, or StoreFull with the log as
-        it was, or WriteFailed, after which every append fails.
+        An internal frame may use the reserve, on the disk and in the last segment. Raises
+        BatchTooLarge, or StoreFull with the log as it was, or WriteFailed, after which every append
+        fails.
         """
         self._check_writable()
         count, payload_bytes = 0, 0
@@ -169,11 +184,14 @@ class CommitLog:
         self, runs: Sequence[RecordRun], frame_bytes: int, *, is_internal: bool
     ) -> AppendedFrame:
         log_offset = self.written_offset
-        self._check_room(0, is_internal=is_internal)
+        if not is_internal:
+            self.room.check()
         left = self._segments.segment_bytes - log_offset % self._segments.segment_bytes
         if frame_bytes + FILLER_BYTES > left:
             self._roll(left, is_internal=is_internal)
             log_offset += left
+        elif not is_internal and self._segments.end - log_offset - frame_bytes < self._own_bytes:
+            self._extend(self._segments.end + 1, is_internal=False)
         store_time_ms = max(self._clock.wall_ms(), self._store_time_ms)
         buffers, run_log_offsets = assemble(
             runs,
@@ -185,7 +203,7 @@ class CommitLog:
             store_host=self._store_host,
         )
         self._pass("log.before_write")
-        self._segments.write(log_offset, buffers)
+        self._bytes.write(log_offset, buffers)
         self._pass("log.after_write", is_written=True)
         self._store_time_ms = store_time_ms
         self.written_offset = log_offset + frame_bytes
@@ -201,21 +219,28 @@ class CommitLog:
         self._pass("log.before_roll")
         next_end = self.written_offset + left + self._segments.segment_bytes
         if self._segments.end < next_end:
-            self._check_room(self._segments.segment_bytes, is_internal=is_internal)
-            self._segments.extend(next_end)
-        self._segments.write(self.written_offset, [filler(left)])
+            self._extend(next_end, is_internal=is_internal)
+        self._bytes.write(self.written_offset, [filler(left)])
         self._pass("log.after_roll")
 
-    def _check_room(self, needed_bytes: int, *, is_internal: bool) -> None:
-        now_ms = self._clock.monotonic_ms()
-        read_ms = self._free_read_ms
-        if needed_bytes or read_ms is None or now_ms - read_ms >= _FREE_BYTES_AGE_MS_MAX:
-            self._free_bytes = self._disk.free_bytes()
-            self._free_read_ms = now_ms
-        if not is_internal and self._free_bytes - needed_bytes < self._reserve_bytes:
-            raise StoreFull(
-                f"{self._free_bytes} bytes are free, {self._reserve_bytes} are kept in reserve"
-            )
+    @property
+    def _own_bytes(self) -> int:
+        """Return how much of what is allocated sends leave to the engine's own frames.
+
+        Room on the disk is of no use to them where it is less than a segment.
+        """
+        return min(self.room.reserve_bytes, self._segments.segment_bytes // _OWN_SHARE)
+
+    def _extend(self, end: int, *, is_internal: bool) -> None:
+        was_asked = False
+        try:
+            self.room.may_extend(is_internal=is_internal)
+            was_asked = True
+            self._segments.extend(end)
+        except StoreFull as refusal:
+            self.room.denied(refusal, was_asked=was_asked)
+            raise
+        self.room.granted()
 
     def _pass(self, name: str, *, is_written: bool = False) -> None:
         try:
@@ -235,14 +260,15 @@ class CommitLog:
     def create_ahead(self) -> None:
         """Make the next segment before an append must wait for it; for a thread.
 
-        Does nothing where the room for it is in the reserve. Raises WriteFailed or SyncFailed.
+        Does nothing where the room for it is in the reserve, or files cannot be opened. Raises
+        WriteFailed or SyncFailed.
         """
         self._ahead_of = self._segments.end
-        if self._disk.free_bytes() - self._segments.segment_bytes < self._reserve_bytes:
-            return
         try:
+            self.room.may_extend(is_internal=False)
             self._segments.extend(self._segments.end + 1)
-        except StoreFull:
+            self.room.granted()
+        except Busy:
             # The append that needs the segment asks again and tells its client.
             return
         except Damaged as error:
@@ -271,6 +297,28 @@ class CommitLog:
             start += step_bytes
             self._warm_offset = start
 
+    # --- the pool ------------------------------------------------------------------------------
+
+    @property
+    def pooled_bytes(self) -> int:
+        """Return how much of what is written lies in the pool alone."""
+        return 0 if self._pool is None else self._pool.pooled_bytes
+
+    @property
+    def pool_commits(self) -> int:
+        """Return how many writes the pool has made of what was written."""
+        return 0 if self._pool is None else self._pool.commit_count
+
+    def commit_pool(self) -> None:
+        """Give the system what the pool has gathered. Raises WriteFailed, as `append` does then."""
+        if self._pool is None:
+            return
+        try:
+            self._pool.commit()
+        except Damaged as error:
+            self._failure = error
+            raise
+
     # --- syncing -------------------------------------------------------------------------------
 
     def begin_sync(self) -> SyncTicket | None:
@@ -283,6 +331,7 @@ class CommitLog:
             raise SyncFailed("a sync failed before") from self._failure
         if self.synced_offset == self.written_offset:
             return None
+        self.commit_pool()
         files = self._segments.files(self.synced_offset, self.written_offset)
         self._ticket = SyncTicket(self.written_offset, files, self._failpoints)
         return self._ticket
@@ -322,14 +371,15 @@ class CommitLog:
                     f"the log holds {self.log_start} to {self.written_offset}, "
                     f"not {first} to {stop}"
                 )
-        return gather(self._segments, log_offsets, sizes, wait=wait)
+        return gather(self._bytes, log_offsets, sizes, wait=wait, take=self.held.take)
 
     def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
         """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
 
         Both must be where a frame starts or the log ends. Raises StoreDamaged for a frame that
-        does not verify.
+        does not verify. What is pooled is committed first, so this belongs to the appending thread.
         """
+        self.commit_pool()
         stop = self.written_offset if stop is None else stop
         return frames(self._segments, start=log_offset, stop=stop, store_id=self._store_id)
 

@@ -114,6 +114,10 @@ class VolatileDisk:
         """Return the room of the disk behind."""
         return self._base.free_bytes()
 
+    def total_bytes(self) -> int:
+        """Return the size of the disk behind."""
+        return self._base.total_bytes()
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take a lock file of the disk behind."""
         return self._base.lock(path, owner=owner)

@@ -34,7 +34,10 @@ MqError
 │   ├── StoreFull
 │   ├── Overloaded
 │   ├── Stopping
+│   ├── OutOfMeans
+│   ├── SyncStuck
 │   └── TooManyRequests
+├── FlushTimeout            stored, and not yet confirmed to be on the disk
 ├── ServerFailed            the broker failed while it worked; the outcome is unknown
 ├── Unreachable             no whole answer came
 │   ├── ConnectFailed       the request was never written: nothing happened
@@ -277,6 +280,18 @@ class Overloaded(Busy):
     code = "overloaded"
 
 
+class OutOfMeans(Busy):
+    """The broker can open no more files, or has no memory left; nothing was changed."""
+
+    code = "out_of_means"
+
+
+class SyncStuck(Busy):
+    """The broker's disk does not finish a sync; nothing is taken until it has."""
+
+    code = "sync_stuck"
+
+
 class Stopping(Busy):
     """The broker is shutting down."""
 
@@ -287,6 +302,17 @@ class TooManyRequests(Busy):
     """The caller asks more often than it may."""
 
     code = "too_many_requests"
+
+
+class FlushTimeout(MqError):
+    """Stored, and not confirmed in time to be on the disk. Sent again under its number, it is once.
+
+    RocketMQ's FLUSH_DISK_TIMEOUT.
+    """
+
+    code = "flush_timeout"
+    default_retriable = True
+    default_outcome: ClassVar[Outcome] = "unknown"
 
 
 class ServerFailed(MqError):

@@ -126,12 +126,14 @@ def test_a_full_disk_delays_the_burial_and_nobody_gets_the_message(bench: Failur
     for _ in range(2):
         bench.receive(invisible_ms=1_000)
         bench.clock.advance(1_000)
-    bench.broker.log._reserve_bytes = 1 << 60
+    bench.broker.log.room.reserve_bytes = 1 << 60
+    bench.broker.log.room.look()
     with pytest.raises(StoreFull):
         bench.bury()
     assert bench.receive().leases == ()
 
-    bench.broker.log._reserve_bytes = 0
+    bench.broker.log.room.reserve_bytes = 0
+    bench.broker.log.room.look()
     assert bench.bury() == 1
 
 

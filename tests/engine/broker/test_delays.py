@@ -208,7 +208,7 @@ def test_a_full_disk_delays_a_delivery_and_loses_nothing() -> None:
     store.clock.advance(200)
     used = store.disk.capacity_bytes - store.disk.free_bytes()
     room = store.disk.capacity_bytes
-    broker.log._reserve_bytes = 1
+    broker.log.room.reserve_bytes = 1
     store.disk.capacity_bytes = used
 
     with pytest.raises(StoreFull):

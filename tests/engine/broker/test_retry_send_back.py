@@ -300,13 +300,15 @@ def test_the_holder_of_the_lock_may_send_back_and_a_stale_one_may_not(
 
 def test_a_full_disk_refuses_and_the_message_stays(bench: FailureBench) -> None:
     bench.put(b"x")
-    room = bench.broker.log._reserve_bytes
-    bench.broker.log._reserve_bytes = 1 << 60
+    room = bench.broker.log.room.reserve_bytes
+    bench.broker.log.room.reserve_bytes = 1 << 60
+    bench.broker.log.room.look()
     with pytest.raises(StoreFull):
         bench.send_back(0)
     assert bench.pull(0).status is PullStatus.FOUND
 
-    bench.broker.log._reserve_bytes = room
+    bench.broker.log.room.reserve_bytes = room
+    bench.broker.log.room.look()
     assert outcomes(bench.send_back(0)) == ["retry"]
 
 

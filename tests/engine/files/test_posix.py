@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.engine.errors import StoreDamaged, StoreFull, SyncFailed, WriteFailed
+from apps.engine.errors import OutOfMeans, StoreDamaged, StoreFull, SyncFailed, WriteFailed
 from apps.engine.files.backend import Buffer, NotCached
 from apps.engine.files.posix import PosixDisk, PosixFile
 from apps.engine.testing.contracts.disk import content
@@ -221,10 +221,49 @@ def test_descriptors_are_closed_in_programs_that_are_started(file: PosixFile) ->
     assert not os.get_inheritable(file._descriptor)
 
 
-def test_a_file_that_may_not_be_opened_is_a_failed_write(
+@pytest.mark.parametrize(
+    ("number", "kind", "text"),
+    [
+        (errno.EMFILE, OutOfMeans, "Too many open files"),
+        (errno.ENFILE, OutOfMeans, "Too many open files"),
+        (errno.ENOMEM, OutOfMeans, "Cannot allocate memory"),
+        (errno.ENOSPC, StoreFull, "No space left"),
+        (errno.EIO, WriteFailed, "Input/output error"),
+    ],
+)
+def test_a_file_that_cannot_be_opened_says_what_is_missing(
+    disk: PosixDisk,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    kind: type[Exception],
+    text: str,
+) -> None:
+    calls = Calls(number)
+    monkeypatch.setattr(os, "open", calls)
+
+    with pytest.raises(kind, match=text):
+        disk.open("f", create=True)
+
+
+def test_a_directory_whose_name_could_not_be_synced_is_made_anew(
+    disk: PosixDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", Calls(errno.EMFILE))
+        with pytest.raises(OutOfMeans):
+            disk.make_directory("a")
+    assert not disk.exists("a")
+
+    disk.make_directory("a")
+    assert disk.exists("a")
+
+
+def test_a_read_without_memory_is_no_damage(
     disk: PosixDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "open", Calls(errno.EMFILE))
+    file = disk.open("f", create=True)
+    file.write(0, [b"x"])
+    monkeypatch.setattr(os, "preadv", Calls(errno.ENOMEM))
 
-    with pytest.raises(WriteFailed, match="Too many open files"):
-        disk.open("f", create=True)
+    with pytest.raises(OutOfMeans):
+        file.read_into(0, memoryview(bytearray(1)))

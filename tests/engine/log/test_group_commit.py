@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 
-from apps.engine.errors import EngineError, Stopping, SyncFailed
+from apps.engine.config import EngineConfig
+from apps.engine.errors import EngineError, FlushTimeout, Stopping, SyncFailed
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.groupcommit import GroupCommit
 from apps.engine.testing.contracts.log import SMALL, run_of
@@ -13,23 +15,39 @@ from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
 
 
+class Alarm:
+    """A call that is due when the test says so."""
+
+    def __init__(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.seconds = seconds
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
 class Bench:
     """A log, its group commit, and the hands on what it waits for."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: EngineConfig = SMALL) -> None:
         self.disk = SimulatedDisk()
-        self.log = CommitLog.open(self.disk, config=SMALL, clock=ManualClock())
+        self.clock = ManualClock()
+        self.log = CommitLog.open(self.disk, config=config, clock=self.clock)
         self.syncs_at_start = self.disk.sync_count
         self.under_way = 0
         self.may_run = asyncio.Event()
         self.may_run.set()
         self.naps: list[tuple[float, asyncio.Future[None]]] = []
         self.fatal: list[EngineError] = []
+        self.alarms: list[Alarm] = []
         self.commits = GroupCommit(
             self.log,
             run_in_thread=self.run,
-            flush_interval_ms=500,
+            config=config,
+            clock=self.clock,
             sleep=self.sleep,
+            call_later=self.call_later,
             on_fatal=self.fatal.append,
         )
 
@@ -44,6 +62,10 @@ class Bench:
         nap: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.naps.append((seconds, nap))
         await nap
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> "Alarm":
+        self.alarms.append(Alarm(seconds, callback))
+        return self.alarms[-1]
 
     @property
     def syncs(self) -> int:
@@ -239,3 +261,111 @@ async def test_a_closed_group_commit_refuses_to_wait(bench: Bench) -> None:
 
     with pytest.raises(Stopping):
         await bench.commits.durable(end)
+
+
+# --- who waits too long -------------------------------------------------------------------------
+
+
+async def test_who_waits_too_long_is_told_that_it_is_stored_and_not_confirmed(bench: Bench) -> None:
+    bench.may_run.clear()
+    late = bench.wait_for(bench.send())
+    await turns()
+    bench.clock.advance(3_000)
+    later = bench.wait_for(bench.send())
+    await turns()
+    assert [alarm.seconds for alarm in bench.alarms] == [5.0]
+
+    bench.clock.advance(2_000)
+    bench.alarms[0].callback()
+    await turns()
+
+    with pytest.raises(FlushTimeout):
+        late.result()
+    assert not later.done()
+    assert (bench.commits.sync_ms, bench.commits.is_stuck) == (5_000, True)
+    assert bench.alarms[-1].seconds == 3.0
+    bench.may_run.set()
+    await later
+    assert (bench.commits.sync_ms, bench.commits.is_stuck) == (0, False)
+    assert bench.log.synced_offset == bench.log.written_offset
+    assert bench.alarms[-1].is_cancelled
+    assert bench.fatal == []
+
+
+async def test_who_asks_again_after_a_time_out_waits_for_the_same_bytes(bench: Bench) -> None:
+    bench.may_run.clear()
+    end = bench.send()
+    first = bench.wait_for(end)
+    await turns()
+    bench.clock.advance(5_000)
+    bench.alarms[0].callback()
+    again = bench.wait_for(end)
+    await turns()
+    assert (first.done(), again.done()) == (True, False)
+
+    bench.may_run.set()
+    await again
+
+    with pytest.raises(FlushTimeout):
+        await first
+
+
+async def test_a_checkpoint_waits_for_ever(bench: Bench) -> None:
+    bench.may_run.clear()
+    patient = asyncio.create_task(bench.commits.durable(bench.send(), is_patient=True))
+    await turns()
+    impatient = bench.wait_for(bench.send())
+    await turns()
+    bench.clock.advance(60_000)
+    (alarm,) = bench.alarms
+    alarm.callback()
+    await turns()
+    assert (patient.done(), impatient.done()) == (False, True)
+
+    bench.may_run.set()
+    await patient
+
+    with pytest.raises(FlushTimeout):
+        await impatient
+
+
+async def test_a_timely_sync_leaves_no_alarm(bench: Bench) -> None:
+    await asyncio.gather(*(bench.wait_for(bench.send()) for _ in range(5)))
+
+    assert [alarm.is_cancelled for alarm in bench.alarms] == [True]
+
+
+# --- the asynchronous flush ---------------------------------------------------------------------
+
+
+async def nap_is_over(bench: Bench, *, passed_ms: int = 500) -> None:
+    """Let a flush interval pass."""
+    bench.clock.advance(passed_ms)
+    bench.naps[-1][1].set_result(None)
+    await turns()
+
+
+async def test_less_than_the_least_pages_waits_for_the_thorough_interval() -> None:
+    bench = Bench(replace(SMALL, flush_least_pages=2, flush_thorough_ms=2_000))
+    await turns()
+    bench.log.append([run_of([bytes(4_000)])])
+
+    for _ in range(3):
+        await nap_is_over(bench)
+    assert (bench.syncs, bench.log.synced_offset) == (0, 0)
+    await nap_is_over(bench)
+    assert (bench.syncs, bench.log.synced_offset) == (1, bench.log.written_offset)
+
+    bench.log.append([run_of([bytes(8_000)])])
+    await nap_is_over(bench)
+    assert bench.syncs == 2
+    await bench.commits.close()
+
+
+async def test_who_waits_does_not_wait_for_pages() -> None:
+    bench = Bench(replace(SMALL, flush_least_pages=1_000))
+
+    await bench.commits.durable(bench.send())
+
+    assert bench.syncs == 1
+    await bench.commits.close()
