@@ -59,8 +59,8 @@ class EngineConfig:
     """An undecided half message that is older is given up; RocketMQ's retention."""
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
-    disk_percent_max: int = 90
-    """Sends are refused when more of the disk is used; RocketMQ's warning level. 100: off."""
+    disk_percent_max: int = 100
+    """Sends are refused when more of the disk is used. 100: off; the product has RocketMQ's 90."""
     reserve_topics: frozenset[str] = frozenset()
     """Topics whose messages may use the reserve, as acknowledgements may: the product's own work.
     """
