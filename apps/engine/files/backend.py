@@ -106,6 +106,10 @@ class Disk(Protocol):
         """Return how many bytes an ordinary user may still write."""
         ...
 
+    def usage(self) -> float:
+        """Return the share of the disk that is used, 0 to 1, of what an ordinary user may fill."""
+        ...
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take the lock file, writing `owner` into it; raise StoreLocked naming the holder."""
         ...

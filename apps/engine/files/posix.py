@@ -195,6 +195,12 @@ class PosixDisk:
         figures = os.statvfs(self._root)
         return figures.f_bavail * figures.f_frsize
 
+    def usage(self) -> float:
+        """Return the share of the disk that is used, 0 to 1, as `df` shows it."""
+        figures = os.statvfs(self._root)
+        used = figures.f_blocks - figures.f_bfree
+        return used / max(1, used + figures.f_bavail)
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take the lock file, writing `owner` into it; raise StoreLocked naming the holder."""
         return locks.take(self._root / path, owner=owner)

@@ -33,6 +33,7 @@ from apps.engine.files.segments import Segments
 from apps.engine.log import opening
 from apps.engine.log.assembly import RecordRun, assemble, filler
 from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
+from apps.engine.log.front import LogFront
 from apps.engine.log.gather import gather
 from apps.engine.log.opening import OpenedLog
 from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame, frames
@@ -107,6 +108,8 @@ class CommitLog:
         self.synced_offset: int = opened.recovery.log_end
         self._disk = disk
         self._segments: Segments = opened.segments
+        self.front = LogFront(disk, opened.segments, failpoints=failpoints)
+        self.checkpointed_offset: int = opened.recovery.log_end
         self._clock = clock
         self._failpoints = failpoints
         self._store_id = opened.store_id
@@ -324,6 +327,14 @@ class CommitLog:
                 )
         return gather(self._segments, log_offsets, sizes, wait=wait)
 
+    def warm(self, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32]) -> None:
+        """Wait for the disk, so that `read_records` of the same need not; for a thread.
+
+        What was deleted meanwhile is passed over: whoever reads again finds that out.
+        """
+        is_kept = log_offsets >= self.log_start
+        self.read_records(log_offsets[is_kept], sizes[is_kept], wait=True)
+
     def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
         """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
 
@@ -365,6 +376,7 @@ class CommitLog:
             store_time_ms=self._store_time_ms,
         )
         store_checkpoint(self._disk, checkpoint, failpoints=self._failpoints)
+        self.checkpointed_offset = synced_offset
 
     def _check_writable(self) -> None:
         if self._failure is not None:

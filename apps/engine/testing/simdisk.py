@@ -167,6 +167,10 @@ class SimulatedDisk:
         with self._mutex:
             return self.capacity_bytes - sum(len(inode.live) for inode in self._live.values())
 
+    def usage(self) -> float:
+        """Return the share of the capacity that files use."""
+        return 1 - self.free_bytes() / self.capacity_bytes
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take the lock; raise StoreLocked naming the holder. A crash image has no holders."""
         if path in self._owners:

@@ -114,6 +114,10 @@ class VolatileDisk:
         """Return the room of the disk behind."""
         return self._base.free_bytes()
 
+    def usage(self) -> float:
+        """Return the share of the disk behind that is used."""
+        return self._base.usage()
+
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take a lock file of the disk behind."""
         return self._base.lock(path, owner=owner)
