@@ -18,6 +18,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Begun,
     Check,
@@ -123,6 +124,13 @@ class EngineControl(Protocol):
 
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         """Return what one group or all have left to do, by group, topic and queue."""
+        ...
+
+    def clean_now(self) -> Later[Cleaned]:
+        """Delete the segments that are too old or too many, whatever the hour.
+
+        Returns what went, and who needs what did not. Raises StoreFull, WriteFailed or SyncFailed.
+        """
         ...
 
     def status(self) -> EngineStatus:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.failuretypes import RetryPolicy
+from apps.engine.retentiontypes import RetentionStatus
 
 PERM_WRITE = 2
 PERM_READ = 4
@@ -109,6 +110,8 @@ class TopicSpec:
     perm: int = PERM_READ | PERM_WRITE
     write_queue_count: int | None = None
     """Queues from this number on take no messages any more, or not yet; None is none of them."""
+    retention_ms: int | None = None
+    """Older messages are hidden, younger ones kept by age; None is as the store does."""
 
     @property
     def writable_count(self) -> int:
@@ -355,6 +358,8 @@ class GroupProgress:
     in_flight: int
     max_offset: int
     ready: int = 0
+    lost: int = 0
+    """Messages that retention deleted before the group had settled them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,3 +412,5 @@ class EngineStatus:
     recovery: RecoveryReport
     rebalances: int = 0
     """Assignments that were made since the engine was opened."""
+    retention: RetentionStatus | None = None
+    """None where the engine that answers knows of none."""

@@ -172,6 +172,10 @@ class Broker(Composed):
         """Return how many bytes may still be written to the disk."""
         return self._disk.free_bytes()
 
+    def disk_used(self) -> float:
+        """Return the share of the disk that is used, 0 to 1, by whoever."""
+        return self._disk.usage()
+
     def begin_checkpoint(self) -> tuple[int, Callable[[], None]]:
         """Take a picture of derived and consumer state.
 
@@ -179,14 +183,13 @@ class Broker(Composed):
         """
         queues = self.queues.begin_checkpoint()
         write_delays = self.delays.begin_checkpoint()
-        content: dict[str, object] = {
-            "journal_offset": self.queues.queue(JOURNAL_TOPIC, 0).end,
-            **self.state.dump(),
-        }
+        journal_offset = self.queues.queue(JOURNAL_TOPIC, 0).end
+        content: dict[str, object] = {"journal_offset": journal_offset, **self.state.dump()}
 
         def write() -> None:
             self.queues.finish_checkpoint(queues)()
             atomic.replace(self._disk, CHECKPOINT, content, failpoints=self._failpoints)
+            self.holders.journal_offset = journal_offset
             write_delays()
 
         return queues.log_offset, write

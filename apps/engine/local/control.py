@@ -121,4 +121,5 @@ class ControlVerbs:
             free_bytes=broker.free_bytes(),
             recovery=log.recovery,
             rebalances=host.assigned_count,
+            retention=broker.retention.status(),
         )

@@ -45,7 +45,10 @@ def load_retained(disk: Disk) -> Retained:
 
 
 def store_retained(disk: Disk, retained: Retained, *, failpoints: Failpoints) -> None:
-    """Replace the file, on the disk when this returns. Raises StoreFull, WriteFailed, SyncFailed."""
+    """Replace the file, on the disk when this returns.
+
+    Raises StoreFull, WriteFailed or SyncFailed.
+    """
     content: dict[str, object] = {
         "log_start": retained.log_start,
         "queues": [list(row) for row in retained.queues],

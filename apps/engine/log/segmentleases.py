@@ -46,15 +46,15 @@ class SegmentLeases:
         """
         path = _path(owner)
         if log_offset < 0 or not 1 <= lease_ms <= LEASE_MS_MAX:
-            raise InvalidArgument(f"a lease is of 1 to {LEASE_MS_MAX} ms, from an offset of the log")
+            raise InvalidArgument(
+                f"a lease is of 1 to {LEASE_MS_MAX} ms, from an offset of the log"
+            )
         until_ms = self._clock.wall_ms() + lease_ms
         atomic.replace(
             self._disk, path, {"owner": owner, "log_offset": log_offset, "until_ms": until_ms}
         )
         log_start = load_retained(self._disk).log_start
-        return SegmentLease(
-            owner=owner, log_offset=max(log_offset, log_start), until_ms=until_ms
-        )
+        return SegmentLease(owner=owner, log_offset=max(log_offset, log_start), until_ms=until_ms)
 
     def release(self, owner: str) -> None:
         """Give a lease back; nothing happens where there is none. Raises InvalidArgument."""
