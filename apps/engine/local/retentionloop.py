@@ -67,8 +67,9 @@ class Cleaner:
                     host.check_serving()
                 await host.in_thread(retention.sweep)
                 await host.in_thread(host.broker.queues.begin_cleaning())
-            count = retention.deleted_segments - before
             front = host.broker.log.front
+            await host.in_thread(partial(front.first_ms, front.log_start))
+            count = retention.deleted_segments - before
             if count:
                 extra = {"segments": count, "log_start": front.log_start}
                 _log.info("segments_deleted", extra=extra)
