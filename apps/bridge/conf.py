@@ -8,6 +8,8 @@ from apps.engine.config import EngineConfig
 from apps.engine.failpoints import Failpoints
 from apps.engine.types import AckMode
 
+_PERCENT_MAX = 100
+
 
 def engine_config() -> EngineConfig:
     """Build the configuration of this process's engine."""
@@ -25,6 +27,14 @@ def engine_config() -> EngineConfig:
         transaction_immunity_ms=environment.transaction_immunity_ms,
         transaction_check_ms=environment.transaction_check_ms,
         transaction_checks_max=environment.transaction_checks_max,
+        retention_ms=environment.retention_ms,
+        retention_bytes=environment.retention_bytes or None,
+        retention_hours=environment.retention_hours,
+        retention_disk_share=environment.retention_disk_percent / 100,
+        # A disk is never more than full.
+        retention_force_share=environment.retention_force_percent / 100
+        if environment.retention_force_percent < _PERCENT_MAX
+        else 2.0,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.
         store_host=environment.host if environment.host[:1].isdigit() else "127.0.0.1",
         store_port=environment.port,

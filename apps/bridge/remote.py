@@ -26,6 +26,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
     Outcome,
@@ -260,6 +261,11 @@ class RemoteEngine:
     def give_up_transactions(self, messages_max: int = 100) -> int:
         """Give up what was checked often enough or is too old; see EngineControl."""
         found: int = self._ask("give_up_transactions", messages_max)
+        return found
+
+    def clean_now(self) -> Cleaned:
+        """Delete what is too old, at any hour; see EngineControl."""
+        found: Cleaned = self._ask("clean_now", None)
         return found
 
     def close(self) -> None:

@@ -127,9 +127,10 @@ class EngineControl(Protocol):
         ...
 
     def clean_now(self) -> Later[Cleaned]:
-        """Delete the segments that are too old or too many, whatever the hour.
+        """Delete segments that are too old or too many, whatever the hour, ten at the most.
 
-        Returns what went, and who needs what did not. Raises StoreFull, WriteFailed or SyncFailed.
+        Returns what went, whether more may go, and who needs what did not. Raises StoreFull,
+        WriteFailed or SyncFailed.
         """
         ...
 

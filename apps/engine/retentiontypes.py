@@ -38,9 +38,13 @@ class RetentionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """What one cleaning did: where the log starts now, and what that freed."""
+    """What one cleaning did: where the log starts now, and what that freed.
+
+    `more` says that more may go at once: ask again.
+    """
 
     log_start: int
     deleted_segments: int
     deleted_bytes: int
+    more: bool = False
     blocked_by: tuple[RetentionBlock, ...] = ()

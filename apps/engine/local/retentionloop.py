@@ -46,13 +46,14 @@ class Cleaner:
             if self._host.stopped is not None or self._is_closed:
                 return
             try:
-                await self.clean(at_any_hour=False)
+                while (await self.clean(at_any_hour=False)).more and not self._is_closed:
+                    self._host.check_serving()
             except EngineError as error:
                 # What was begun is gone on with at the next look, or at the next start.
                 _log.warning("retention_failed", extra={"error": str(error)})
 
     async def clean(self, *, at_any_hour: bool) -> Cleaned:
-        """Delete all that may go now, and return what that was.
+        """Delete some of what may go now, and return what that was: ten segments at the most.
 
         Raises StoreFull, WriteFailed, SyncFailed or StoreDamaged; what was begun is gone on with.
         """
@@ -63,8 +64,7 @@ class Cleaner:
                 if at_any_hour:
                     await self._checkpoint()
                 await self._hide_by_topic()
-                while not self._is_closed and await self._step(at_any_hour=at_any_hour):
-                    host.check_serving()
+                more = not self._is_closed and await self._step(at_any_hour=at_any_hour)
                 await host.in_thread(retention.sweep)
                 await host.in_thread(host.broker.queues.begin_cleaning())
             front = host.broker.log.front
@@ -77,6 +77,7 @@ class Cleaner:
                 log_start=front.log_start,
                 deleted_segments=count,
                 deleted_bytes=count * front.segment_bytes,
+                more=more,
                 blocked_by=retention.blocks,
             )
 

@@ -37,14 +37,18 @@ POINTS = (
 )
 
 
-async def prepared(store: Keeping) -> None:
-    """Fill a store: messages that are old, a group with some settled, messages that are not."""
+async def prepared(store: Keeping) -> SimulatedDisk:
+    """Fill a store: messages that are old, a group with some settled, messages that are not.
+
+    Its owner is killed before any checkpoint, so that the next one stands on the whole log.
+    """
     async with store.opened() as engine:
-        await send(engine, OLD)
         await send(engine, 3, queue=1)
         await engine.ack("g", await receive(engine, most=3))
+        await send(engine, OLD)
         store.clock.advance(AGED_MS)
         await send(engine, NEW)
+        return store.disk.crash_image(random.Random(0), CrashMode.EVERYTHING)
 
 
 async def cleaned(
@@ -128,7 +132,7 @@ def image_of(prepared_disk: SimulatedDisk, store: Keeping) -> Keeping:
 
 def base_store() -> Keeping:
     store = Keeping()
-    asyncio.run(prepared(store))
+    store.disk = asyncio.run(prepared(store))
     return store
 
 
