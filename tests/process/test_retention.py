@@ -123,15 +123,8 @@ def test_what_was_deleted_stays_away_over_a_stop_and_a_kill(tmp_path: Path) -> N
         broker.stop()
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "retention.before_start",
-        "retention.after_start",
-        "retention.before_unlink",
-        "retention.after_unlink",
-    ],
-)
+# Every other step is stopped at in the sweeps, on a disk that can also lose its cache.
+@pytest.mark.parametrize("point", ["retention.after_start", "retention.after_unlink"])
 def test_a_broker_killed_in_the_middle_is_followed_by_one_that_finishes(
     point: str, tmp_path: Path
 ) -> None:
