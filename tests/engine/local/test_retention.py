@@ -167,6 +167,7 @@ async def test_a_group_that_is_behind_goes_on_at_the_first_message_and_its_loss_
         assert int(handles[0].rpartition(":")[2]) == first
         progress = next(row for row in engine.group_progress("g") if row.queue == 0)
         assert (progress.committed, progress.lost) == (first, first - 2)
+        assert [row.lost for row in engine.backlog("g") if row.queue == 0] == [first - 2]
         retention = engine.status().retention
         assert retention is not None
         assert retention.lost_messages == first - 2
