@@ -92,6 +92,21 @@ VARIABLES = (
         default="15",
         meaning="checks before a half message is given up",
     ),
+    Variable(name="MQWEB_RETENTION", default="72h", meaning="how long messages are kept"),
+    Variable(name="MQWEB_RETENTION_BYTES", default="0", meaning="longest log; 0: any length"),
+    Variable(
+        name="MQWEB_RETENTION_HOURS", default="04", meaning="hours, UTC, to delete what is too old"
+    ),
+    Variable(
+        name="MQWEB_RETENTION_DISK_PERCENT",
+        default="75",
+        meaning="use of the disk from which on what is too old goes at any hour",
+    ),
+    Variable(
+        name="MQWEB_RETENTION_FORCE_PERCENT",
+        default="85",
+        meaning="use of the disk from which on the oldest goes whatever its age; 100: never",
+    ),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -129,6 +144,8 @@ _TRANSACTION_IMMUNITY_MS_MAX = 86_400_000
 _TRANSACTION_CHECK_MS_MIN = 100
 _TRANSACTION_CHECK_MS_MAX = 86_400_000
 _TRANSACTION_CHECKS_MAX = 1_000
+# As many digits as are read.
+_RETENTION_BYTES_MAX = 999_999_999_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +181,11 @@ class Environment:
     transaction_immunity_ms: int
     transaction_check_ms: int
     transaction_checks_max: int
+    retention_ms: int
+    retention_bytes: int
+    retention_hours: tuple[int, ...]
+    retention_disk_percent: int
+    retention_force_percent: int
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -232,6 +254,11 @@ def read(environ: Mapping[str, str]) -> Environment:
         transaction_checks_max=_integer(
             values, "MQWEB_TRANSACTION_CHECKS_MAX", 1, _TRANSACTION_CHECKS_MAX
         ),
+        retention_ms=_duration_ms("MQWEB_RETENTION", values["MQWEB_RETENTION"]),
+        retention_bytes=_integer(values, "MQWEB_RETENTION_BYTES", 0, _RETENTION_BYTES_MAX),
+        retention_hours=_hours("MQWEB_RETENTION_HOURS", values["MQWEB_RETENTION_HOURS"]),
+        retention_disk_percent=_integer(values, "MQWEB_RETENTION_DISK_PERCENT", 10, 100),
+        retention_force_percent=_integer(values, "MQWEB_RETENTION_FORCE_PERCENT", 30, 100),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),
@@ -306,6 +333,14 @@ def _duration_ms(name: str, text: str) -> int:
     if duration_ms > _DELAY_MS_MAX:
         raise Refused(f"{name}: {text} is longer than {_DELAY_MS_MAX // _UNITS_MS['d']}d")
     return duration_ms
+
+
+def _hours(name: str, text: str) -> tuple[int, ...]:
+    """Return hours of a day as RocketMQ writes them: `04` or `03;04`."""
+    words = [word.strip() for word in text.split(";") if word.strip()]
+    if not words or not all(re.fullmatch(r"[01]?[0-9]|2[0-3]", word, re.ASCII) for word in words):
+        raise Refused(f"{name}={text[:40]!r}: must be hours from 0 to 23, such as 04 or 03;04")
+    return tuple(sorted({int(word) for word in words}))
 
 
 def _choice(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

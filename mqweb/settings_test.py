@@ -16,6 +16,7 @@ if "MQWEB_DATA" not in os.environ or (
 os.environ.setdefault("MQWEB_SECRET_KEY", "only-for-tests-" * 4)
 # How full the disk of whoever runs the tests is says nothing about the product.
 os.environ.setdefault("MQWEB_DISK_PERCENT_MAX", "100")
+os.environ.setdefault("MQWEB_RETENTION_FORCE_PERCENT", "100")
 
 from apps.bridge import embedded
 from mqweb import settings

@@ -11,6 +11,7 @@ from apps.engine.types import AckMode
 # The lane of the clockwork's own tasks, as the transport of Celery names it: they go on while the
 # disk is full.
 _TICKS = "celery-q-mqweb"
+_PERCENT_MAX = 100
 
 
 def engine_config() -> EngineConfig:
@@ -38,6 +39,14 @@ def engine_config() -> EngineConfig:
         transaction_immunity_ms=environment.transaction_immunity_ms,
         transaction_check_ms=environment.transaction_check_ms,
         transaction_checks_max=environment.transaction_checks_max,
+        retention_ms=environment.retention_ms,
+        retention_bytes=environment.retention_bytes or None,
+        retention_hours=environment.retention_hours,
+        retention_disk_share=environment.retention_disk_percent / 100,
+        # A disk is never more than full.
+        retention_force_share=environment.retention_force_percent / 100
+        if environment.retention_force_percent < _PERCENT_MAX
+        else 2.0,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.
         store_host=environment.host if environment.host[:1].isdigit() else "127.0.0.1",
         store_port=environment.port,

@@ -26,6 +26,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
     GivenUpPage,
@@ -221,6 +222,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             str | None, list[QueueBacklog], lambda engine, group: engine.backlog(group)
         ),
         "status": Verb(None, EngineStatus, lambda engine, _nothing: engine.status()),
+        "clean_now": Verb(None, Cleaned, lambda engine, _nothing: engine.clean_now()),
         "own_ranges": Verb(
             str, dict[str, list[QueueRange]], lambda engine, prefix: engine.own_ranges(prefix)
         ),

@@ -26,6 +26,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
     GivenUpPage,
@@ -283,6 +284,11 @@ class RemoteEngine:
             given_up_offset=given_up_offset, transaction_id=transaction_id, by=by
         )
         found: SentAfterAll = self._ask("send_given_up", asked)
+        return found
+
+    def clean_now(self) -> Cleaned:
+        """Delete what is too old, at any hour; see EngineControl."""
+        found: Cleaned = self._ask("clean_now", None)
         return found
 
     def close(self) -> None:

@@ -315,6 +315,7 @@ def _store(status: EngineStatus) -> dict[str, Any]:
         "log_bytes": status.written_offset - status.log_start,
         "unsynced_bytes": status.written_offset - status.synced_offset,
         **_room(status),
+        "disk_note": _disk_note(status),
     }
 
 
@@ -328,6 +329,17 @@ def _room(status: EngineStatus) -> dict[str, str]:
             return {"room_word": "low", "room_line": "low", "room_level": "warn"}
         case RoomState.OK:
             return {"room_word": "", "room_line": "yes", "room_level": ""}
+
+
+def _disk_note(status: EngineStatus) -> str:
+    """Say how full the disk is, and who keeps the log from being cut."""
+    retention = status.retention
+    if retention is None:
+        return ""
+    note = f"{round(100 * retention.disk_used)} % used"
+    if retention.blocked_by:
+        note += f", {retention.blocked_by[0].holder} blocks deletion"
+    return note
 
 
 def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:

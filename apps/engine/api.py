@@ -18,6 +18,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Begun,
     Check,
@@ -125,6 +126,14 @@ class EngineControl(Protocol):
 
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         """Return what one group or all have left to do, by group, topic and queue."""
+        ...
+
+    def clean_now(self) -> Later[Cleaned]:
+        """Delete segments that are too old or too many, whatever the hour, ten at the most.
+
+        Returns what went, whether more may go, and who needs what did not. Raises StoreFull,
+        WriteFailed or SyncFailed.
+        """
         ...
 
     def status(self) -> EngineStatus:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from apps.engine import limits
 from apps.engine.types import AckMode
 
+HOURS_OF_DAY = 24
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
@@ -57,6 +59,20 @@ class EngineConfig:
     """A half message that was checked so often, and is still undecided, is given up."""
     transaction_ms_max: int = 72 * 3_600_000
     """An undecided half message that is older is given up; RocketMQ's retention."""
+    retention_ms: int = 72 * 3_600_000
+    """Segments whose messages are all older may be deleted; RocketMQ's `fileReservedTime`."""
+    retention_bytes: int | None = None
+    """The oldest segments go while the log is longer than this; None is without limit."""
+    retention_hours: tuple[int, ...] = (4,)
+    """Hours of the day, UTC, in which age alone is a reason; RocketMQ's `deleteWhen`."""
+    retention_disk_share: float = 1.0
+    """From this share of the disk on, age is a reason at any hour; the product has 0.75."""
+    retention_force_share: float = 2.0
+    """From this share of the disk on, the oldest segments go whatever their age; above 1 never. The
+    product has RocketMQ's 0.85.
+    """
+    retention_look_ms: int = 10_000
+    """How often retention looks whether something may go."""
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
     disk_percent_max: int = 100
@@ -91,5 +107,9 @@ class EngineConfig:
             raise ValueError(f"there are 1 to {limits.DELAY_LEVELS_MAX} delay levels")
         if min(self.delay_levels_ms) < 1 or self.delay_ms_max < 1:
             raise ValueError("a delay is at least 1 ms")
+        if self.retention_ms < 1 or self.retention_look_ms < 1:
+            raise ValueError("what is sent is kept for at least 1 ms")
+        if not all(0 <= hour < HOURS_OF_DAY for hour in self.retention_hours):
+            raise ValueError("hours of a day are 0 to 23")
         if self.transaction_check_ms < 1 or self.transaction_checks_max < 1:
             raise ValueError("a transaction is checked at least once, after at least 1 ms")

@@ -31,6 +31,10 @@ NAMES = frozenset(
         "files.allocate",
         "timer.before_run",
         "timer.after_run",
+        "retention.before_start",
+        "retention.after_start",
+        "retention.before_unlink",
+        "retention.after_unlink",
     }
 )
 

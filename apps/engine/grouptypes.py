@@ -220,3 +220,5 @@ class QueueBacklog:
     owner: str | None
     lock_epoch: int | None
     lock_expires_in_ms: int | None
+    lost: int = 0
+    """Messages that retention deleted before the group had settled them."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.failuretypes import RetryPolicy
+from apps.engine.retentiontypes import RetentionStatus
 
 PERM_WRITE = 2
 PERM_READ = 4
@@ -119,6 +120,8 @@ class TopicSpec:
     perm: int = PERM_READ | PERM_WRITE
     write_queue_count: int | None = None
     """Queues from this number on take no messages any more, or not yet; None is none of them."""
+    retention_ms: int | None = None
+    """Older messages are hidden, younger ones kept by age; None is as the store does."""
 
     @property
     def writable_count(self) -> int:
@@ -365,6 +368,8 @@ class GroupProgress:
     in_flight: int
     max_offset: int
     ready: int = 0
+    lost: int = 0
+    """Messages that retention deleted before the group had settled them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -429,3 +434,5 @@ class EngineStatus:
     """The size of the pool that writes are gathered in; 0, the default, gathers none."""
     pooled_bytes: int = 0
     """What lies in the pool and nowhere else: a kill of the process loses it."""
+    retention: RetentionStatus | None = None
+    """None where the engine that answers knows of none."""

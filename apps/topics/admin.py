@@ -33,7 +33,7 @@ class TopicForm(TopicModelForm):
 
     class Meta:
         model = Topic
-        fields = ["name", "type", "queue_count", "perm", "expires_ms"]
+        fields = ["name", "type", "queue_count", "perm", "expires_ms", "retention_ms"]
 
     queue_count = forms.IntegerField(
         min_value=1,
@@ -70,7 +70,7 @@ class TopicAdmin(TopicModelAdmin):
     form = TopicForm
     list_display = [
         "name", "type", "queue_count", "write_queue_count", "target_queue_count", "perm",
-        "expires_ms", "updated_at",
+        "expires_ms", "retention_ms", "updated_at",
     ]  # fmt: skip
     list_filter = ["type", "perm"]
     search_fields = ["name"]
@@ -88,6 +88,7 @@ class TopicAdmin(TopicModelAdmin):
             type=TopicType(obj.type),
             perm=obj.perm,
             expires_ms=obj.expires_ms,
+            retention_ms=obj.retention_ms,
             # A box that is not ticked is nothing said, and not the order to open what waits.
             drain=form.cleaned_data["drain"] or None,
         )

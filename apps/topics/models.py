@@ -14,6 +14,10 @@ EXPIRES_MS_MIN = 1_000
 # A year: a topic that must live longer is better deleted by a person.
 EXPIRES_MS_MAX = 365 * 86_400_000
 
+# Retention looks every ten seconds, so less than a minute would promise too much.
+RETENTION_MS_MIN = 60_000
+RETENTION_MS_MAX = 3_660 * 86_400_000
+
 
 class Perm(models.IntegerChoices):
     """What clients may do with a topic; RocketMQ's bits."""
@@ -54,6 +58,8 @@ class Topic(models.Model):
     perm = models.PositiveSmallIntegerField(choices=Perm, default=Perm.READ_WRITE)
     # A topic that nobody uses for this long is deleted; without it none ever is.
     expires_ms = models.PositiveBigIntegerField(null=True, blank=True)
+    # Older messages are hidden, younger ones kept; without it the store's time holds.
+    retention_ms = models.PositiveBigIntegerField(null=True, blank=True)
     used_at = models.DateTimeField(null=True, editable=False)
     # The sum of the queues' max offsets when use was last looked for.
     used_offset = models.PositiveBigIntegerField(default=0, editable=False)
@@ -82,6 +88,11 @@ class Topic(models.Model):
                 condition=Q(expires_ms=None)
                 | Q(expires_ms__gte=EXPIRES_MS_MIN, expires_ms__lte=EXPIRES_MS_MAX),
                 name="topic_expires_ms_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(retention_ms=None)
+                | Q(retention_ms__gte=RETENTION_MS_MIN, retention_ms__lte=RETENTION_MS_MAX),
+                name="topic_retention_ms_in_range",
             ),
             models.CheckConstraint(
                 condition=Q(expires_ms=None) | Q(used_at__isnull=False),

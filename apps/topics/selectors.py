@@ -41,6 +41,7 @@ class TopicState:
     waiting_for: Sequence[Unread] | None
     perm: int
     expires_ms: int | None
+    retention_ms: int | None
     created_at: datetime | None
     updated_at: datetime | None
     queues: Sequence[QueueState]
@@ -80,6 +81,7 @@ def _known_state(engine: EngineControl, name: str) -> TopicState | None:
         waiting_for=None,
         perm=spec.perm,
         expires_ms=None,
+        retention_ms=spec.retention_ms,
         created_at=None,
         updated_at=None,
         queues=[_queue_state(number, held.get(number)) for number in range(spec.queue_count)],
@@ -141,6 +143,7 @@ def _state(
         waiting_for=unread.get(topic.name, []),
         perm=topic.perm,
         expires_ms=topic.expires_ms,
+        retention_ms=topic.retention_ms,
         created_at=topic.created_at,
         updated_at=topic.updated_at,
         queues=[_queue_state(number, held.get(number)) for number in range(topic.queue_count)],

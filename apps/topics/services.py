@@ -22,6 +22,8 @@ from apps.topics.models import (
     EXPIRES_MS_MAX,
     EXPIRES_MS_MIN,
     QUEUE_COUNT_DEFAULT,
+    RETENTION_MS_MAX,
+    RETENTION_MS_MIN,
     MessageQueue,
     Topic,
 )
@@ -43,7 +45,7 @@ class Unsaid(Enum):
 
 
 UNSAID: Literal[Unsaid.UNSAID] = Unsaid.UNSAID
-Expires = int | Literal[Unsaid.UNSAID] | None
+Milliseconds = int | Literal[Unsaid.UNSAID] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ def create_or_change_topic(
     queue_count: int | None = None,
     type: TopicType | None = None,  # noqa: A002
     perm: int | None = None,
-    expires_ms: Expires = UNSAID,
+    expires_ms: Milliseconds = UNSAID,
+    retention_ms: Milliseconds = UNSAID,
     drain: bool | None = None,
 ) -> Changed:
     """Make a topic, or change what is given of one that exists; None leaves a value as it is.
@@ -79,22 +82,25 @@ def create_or_change_topic(
     A new topic takes RocketMQ's defaults: 4 queues, MIXED, readable and writable; it never expires.
     For the number of queues and `drain` see `queuecounts.changed`; `resizing` does what is left.
     `expires_ms` None makes a topic that never expires; see `expire_unused_topics`. The call itself
-    counts as use. Raises InvalidName and InvalidArgument.
+    counts as use. `retention_ms` None keeps messages as long as the store does. Raises InvalidName
+    and InvalidArgument.
     """
     check_name(name)
     if queue_count is not None and not 1 <= queue_count <= limits.QUEUE_COUNT_MAX:
         raise InvalidArgument(f"queue_count must be from 1 to {limits.QUEUE_COUNT_MAX}")
     if isinstance(expires_ms, int) and not EXPIRES_MS_MIN <= expires_ms <= EXPIRES_MS_MAX:
         raise InvalidArgument(f"expires_ms must be from {EXPIRES_MS_MIN} to {EXPIRES_MS_MAX}")
+    if isinstance(retention_ms, int) and not RETENTION_MS_MIN <= retention_ms <= RETENTION_MS_MAX:
+        raise InvalidArgument(f"retention_ms must be from {RETENTION_MS_MIN} to {RETENTION_MS_MAX}")
     with transaction.atomic():
         # The version's row lock puts all changes of the catalog in one order.
         snapshot.raise_version()
         topic = Topic.objects.filter(name=name).first()
         if topic is None:
-            topic = _created(name, queue_count, type, perm, expires_ms)
+            topic = _created(name, queue_count, type, perm, expires_ms, retention_ms)
             changed = Changed(topic=topic, is_new=True)
         else:
-            _change(topic, queue_count, type, perm, expires_ms, drain=drain)
+            _change(topic, queue_count, type, perm, expires_ms, retention_ms, drain=drain)
             changed = Changed(topic=topic, is_new=False)
         snapshot.publish_after_commit()
     return changed
@@ -178,7 +184,8 @@ def _created(
     queue_count: int | None,
     type_: TopicType | None,
     perm: int | None,
-    expires_ms: Expires,
+    expires_ms: Milliseconds,
+    retention_ms: Milliseconds,
 ) -> Topic:
     queue_count = QUEUE_COUNT_DEFAULT if queue_count is None else queue_count
     topic = Topic.objects.create(
@@ -189,6 +196,7 @@ def _created(
         type=(type_ or TopicType.MIXED).value,
         perm=PERM_READ | PERM_WRITE if perm is None else perm,
         expires_ms=None if expires_ms is UNSAID else expires_ms,
+        retention_ms=None if retention_ms is UNSAID else retention_ms,
         used_at=timezone.now(),
     )
     snapshot.add_queue_rows(topic, first=0)
@@ -200,20 +208,23 @@ def _change(
     queue_count: int | None,
     type_: TopicType | None,
     perm: int | None,
-    expires_ms: Expires,
+    expires_ms: Milliseconds,
+    retention_ms: Milliseconds,
     *,
     drain: bool | None,
 ) -> None:
-    before = (topic.type, topic.perm, topic.expires_ms)
+    before = (topic.type, topic.perm, topic.expires_ms, topic.retention_ms)
     topic.type = topic.type if type_ is None else type_.value
     topic.perm = topic.perm if perm is None else perm
     topic.expires_ms = topic.expires_ms if expires_ms is UNSAID else expires_ms
+    topic.retention_ms = topic.retention_ms if retention_ms is UNSAID else retention_ms
     topic.used_at = timezone.now()
     counts = resizing.counts_of(topic)
     if queue_count is not None:
         counts = queuecounts.changed(counts, queue_count, drain=drain)
     is_resized = counts != resizing.counts_of(topic)
-    if not is_resized and (topic.type, topic.perm, topic.expires_ms) == before:
+    after = (topic.type, topic.perm, topic.expires_ms, topic.retention_ms)
+    if not is_resized and after == before:
         # The topic was used and not changed.
         topic.save(update_fields=["used_at"])
         return

@@ -34,6 +34,7 @@ def build() -> CatalogSnapshot:
             write_queue_count=None
             if topic.write_queue_count == topic.queue_count
             else topic.write_queue_count,
+            retention_ms=topic.retention_ms,
         )
         for topic in Topic.objects.order_by("name").iterator()
     }
@@ -124,6 +125,7 @@ def _adopt(held: CatalogSnapshot) -> None:
                 else spec.write_queue_count,
                 target_queue_count=spec.queue_count,
                 perm=spec.perm,
+                retention_ms=spec.retention_ms,
             )
             add_queue_rows(topic, first=0)
         groupsource.source().adopt(held.groups)

@@ -15,6 +15,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.retentiontypes import RetentionStatus
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -184,6 +185,7 @@ class Readings:
             free_bytes=10**12,
             recovery=recovery,
             rebalances=self._groups.rebalance_count,
+            retention=RetentionStatus(log_bytes=0, oldest_ms=None, disk_used=0.5),
         )
 
     def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:

@@ -142,6 +142,11 @@ class Broker:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def ended(self) -> int:
+        """Return the exit code of a process that ends by itself."""
+        assert self._process is not None
+        return self._process.wait(timeout=STOP_S_MAX)
+
     def stop(self) -> int:
         """Ask the process to stop, and return its exit code."""
         assert self._process is not None

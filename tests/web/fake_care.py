@@ -23,6 +23,7 @@ from apps.engine.delaytypes import (
 )
 from apps.engine.errors import EngineError, InvalidArgument, TransactionDecided, UnknownTransaction
 from apps.engine.failuretypes import GroupRetries, Resend, ResendResult, RetryCount
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
     GivenUpMessage,
@@ -239,6 +240,10 @@ class FakeCare:
         self._refuse()
         self.checked.append(transaction_id)
         return self._undecided(transaction_id)
+
+    def clean_now(self) -> Cleaned:
+        self._refuse()
+        return Cleaned(log_start=0, deleted_segments=0, deleted_bytes=0)
 
     def give_up_transactions(self, messages_max: int = 100) -> int:
         self._refuse()

@@ -71,6 +71,41 @@ def test_delays_and_transactions_reach_the_engine(
     assert config.transaction_checks_max == 3
 
 
+def test_retention_is_rocketmqs_unless_told_otherwise() -> None:
+    found, engine = env.read({}), EngineConfig()
+
+    assert found.retention_ms == engine.retention_ms == 72 * 3_600_000
+    assert (found.retention_bytes or None) == engine.retention_bytes
+    assert found.retention_hours == engine.retention_hours == (4,)
+    assert (found.retention_disk_percent, found.retention_force_percent) == (75, 85)
+
+
+def test_retention_reaches_the_engine(
+    settings: Any,  # pytest-django gives its fixture no type.
+) -> None:
+    settings.MQWEB = env.read(
+        {
+            "MQWEB_RETENTION": "7d",
+            "MQWEB_RETENTION_BYTES": "5000000000",
+            "MQWEB_RETENTION_HOURS": "23; 4",
+            "MQWEB_RETENTION_DISK_PERCENT": "60",
+            "MQWEB_RETENTION_FORCE_PERCENT": "100",
+        }
+    )
+
+    config = conf.engine_config()
+
+    assert (config.retention_ms, config.retention_bytes) == (7 * 86_400_000, 5_000_000_000)
+    assert (config.retention_hours, config.retention_disk_share) == ((4, 23), 0.6)
+    assert config.retention_force_share > 1
+
+
+@pytest.mark.parametrize("hours", ["24", "4,5", "noon", ";", "-1"])
+def test_hours_that_are_none_of_a_day_are_refused(hours: str) -> None:
+    with pytest.raises(env.Refused, match="MQWEB_RETENTION_HOURS"):
+        env.read({"MQWEB_RETENTION_HOURS": hours})
+
+
 def test_an_empty_variable_counts_as_unset() -> None:
     assert env.read({"MQWEB_PORT": "", "DATABASE_URL": ""}) == env.read({})
 

@@ -17,6 +17,7 @@ from apps.engine.codec.layout import DEAD_LETTER_PREFIX
 from apps.engine.delaytypes import DelayLevelState, DelayStatus
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import QueueBacklog
+from apps.engine.retentiontypes import RetentionStatus
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import EngineStatus, RoomState
 
@@ -137,6 +138,37 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
         ),
     ):
         yield _one(name, kind, text, value)
+    if status.retention is not None:
+        yield from _of_retention(status.retention)
+
+
+def _of_retention(status: RetentionStatus) -> Iterator[Metric]:
+    for name, kind, text, value in (
+        (
+            "mqweb_store_used_percent",
+            "gauge",
+            "Share of the disk that is used.",
+            round(100 * status.disk_used),
+        ),
+        (
+            "mqweb_retention_deleted_bytes_total",
+            "counter",
+            "Bytes of the log deleted.",
+            status.deleted_bytes,
+        ),
+        (
+            "mqweb_retention_lost_messages",
+            "gauge",
+            "Messages deleted that a group had not settled.",
+            status.lost_messages,
+        ),
+    ):
+        yield _one(name, kind, text, value)
+    oldest = "When the oldest message that is kept was stored, ms."
+    yield _known("mqweb_store_oldest_timestamp_ms", oldest, status.oldest_ms)
+    text = "Bytes that are due to be deleted and that somebody needs."
+    blocked = [({"holder": block.holder}, block.size_bytes) for block in status.blocked_by]
+    yield Metric("mqweb_retention_blocked_bytes", "gauge", text, blocked)
 
 
 def _of_topics(engine: EngineAPI) -> Iterator[Metric]:

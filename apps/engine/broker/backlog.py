@@ -166,6 +166,7 @@ class Backlog:
             owner=self._owner_of(*key) or None,
             lock_epoch=None if lock is None else lock.epoch,
             lock_expires_in_ms=None if lock is None else lock.expires_in_ms,
+            lost=self._state.lost.get(key, 0),
         )
 
     def _entries(self, progress: QueueProgress) -> Iterator[LeaseEntry]:

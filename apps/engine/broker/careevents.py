@@ -274,17 +274,36 @@ class Sequenced:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """Retention has taken a queue's messages below `min_offset` from all groups."""
+
+    KIND: ClassVar[int] = 20
+    topic: str
+    queue: int
+    min_offset: int
+
+    def body(self) -> bytes:
+        """Return the record's body behind its kind."""
+        return text_bytes(self.topic) + U32.pack(self.queue) + I64.pack(self.min_offset)
+
+    @classmethod
+    def read(cls, read: Reader) -> Self:
+        """Return the event of a body."""
+        return cls(topic=read.text(), queue=read.number(U32), min_offset=read.number(I64))
+
+
 FailureEvent = SentBack | Resent
 TimerEvent = TimerDone | ClockJumped
 TransactionEvent = HalfStored | HalfChecked | HalfEnded | GivenUpSent
-CareEvent = FailureEvent | TimerEvent | TransactionEvent | Sequenced
+CareEvent = FailureEvent | TimerEvent | TransactionEvent | Sequenced | Retired
 
 CARE_EVENTS: Mapping[int, type[CareEvent]] = MappingProxyType(
     {
         event.KIND: event
         for event in (
             SentBack, Resent, TimerDone, ClockJumped, HalfStored, HalfChecked, HalfEnded, Sequenced,
-            GivenUpSent,
+            GivenUpSent, Retired,
         )
     }
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """The catalog as it is kept on disk: a snapshot as plain values and back. Knows no disk.
 
 The content is docs/FORMAT.md 6. A file may have been written before topics had a count of queues
-to write to, before there were groups, and before they had a policy of retries: what is missing has
-its default.
+to write to or a time of retention, before there were groups, and before they had a policy of
+retries: what is missing has its default.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,10 @@ def dump(snapshot: CatalogSnapshot) -> dict[str, object]:
     return {
         "version": snapshot.version,
         "topics": [
-            [spec.name, spec.queue_count, spec.type, spec.perm, spec.write_queue_count]
+            [
+                *(spec.name, spec.queue_count, spec.type, spec.perm, spec.write_queue_count),
+                spec.retention_ms,
+            ]
             for spec in snapshot.topics.values()
         ],
         "groups": [_dump_group(spec) for spec in snapshot.groups.values()],
@@ -47,7 +50,12 @@ def load(content: Mapping[str, Any]) -> CatalogSnapshot:
 
 
 def _topic(
-    name: object, queue_count: object, kind: object, perm: object, write_queue_count: object = None
+    name: object,
+    queue_count: object,
+    kind: object,
+    perm: object,
+    write_queue_count: object = None,
+    retention_ms: object = None,
 ) -> TopicSpec:
     if write_queue_count is not None:
         write_queue_count = _number(write_queue_count, most=QUEUE_COUNT_MAX)
@@ -57,6 +65,7 @@ def _topic(
         type=TopicType(_text(kind)),
         perm=_number(perm),
         write_queue_count=write_queue_count,
+        retention_ms=None if retention_ms is None else _number(retention_ms, least=1),
     )
 
 

@@ -18,6 +18,7 @@ from apps.engine.broker.fences import Fences
 from apps.engine.broker.fencing import Fencing
 from apps.engine.broker.givenup import GivenUp
 from apps.engine.broker.handles import Handles
+from apps.engine.broker.holders import Holders
 from apps.engine.broker.intake import Intake
 from apps.engine.broker.levellist import LevelList
 from apps.engine.broker.levels import DelayLevels
@@ -30,6 +31,7 @@ from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
 from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.retention import Retention
 from apps.engine.broker.retrycounts import RetryCounts
 from apps.engine.broker.retryqueues import RetryQueues
 from apps.engine.broker.schedule import Schedule
@@ -49,6 +51,7 @@ from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.limits import GROUP_MEMBERS_MAX, MEMBERS_MAX, MIB, READERS_MAX, SESSIONS_MAX
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.retained import load_retained
 
 # Messages that are written again in one frame hold everybody up for as long as they are copied.
 _COPIES_BYTES_MAX = 4 * MIB
@@ -75,7 +78,11 @@ class Composed:
         self.queues = QueueSet(disk, config=config, failpoints=failpoints)
         self.catalog = Catalog(disk, failpoints=failpoints)
         self.state = ConsumerState(clock)
-        start = self.queues.load(log_start=log.log_start, log_end=log.written_offset)
+        start = self.queues.load(
+            log_start=log.log_start,
+            log_end=log.written_offset,
+            starts=load_retained(disk).queues,
+        )
         self.dispatched_records = dispatch(log.frames(start), self.queues)
         self.queues.show(log.synced_offset)
         content = atomic.load(disk, CHECKPOINT)
@@ -117,6 +124,7 @@ class Composed:
             burying=self.burying,
             clock=clock,
         )
+        self._compose_retention(config, 0 if content is None else int(content["journal_offset"]))
 
     def _compose_groups(self, config: EngineConfig) -> None:
         """Compose what groups at work need: members, assignments, locks, and who may do what."""
@@ -268,6 +276,30 @@ class Composed:
             recorder=self.recorder,
             clock=self.clock,
             bytes_max=bytes_max,
+        )
+
+    def _compose_retention(self, config: EngineConfig, journal_offset: int) -> None:
+        """Compose what deletes the oldest segments, and who may hold it back."""
+        self.holders = Holders(
+            log=self.log,
+            queues=self.queues,
+            state=self.state,
+            burying=self.burying,
+            schedule=self.schedule,
+            delays=self.delays,
+            journal_offset=journal_offset,
+        )
+        self.retention = Retention(
+            self._disk,
+            self.log,
+            queues=self.queues,
+            state=self.state,
+            recorder=self.recorder,
+            catalog=self.catalog,
+            times=self.times,
+            holders=self.holders,
+            config=config,
+            clock=self.clock,
         )
 
     def _compose_delays(

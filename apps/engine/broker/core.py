@@ -21,7 +21,7 @@ from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
-from apps.engine.files.backend import Disk
+from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
 from apps.engine.log.commitlog import CommitLog
@@ -176,6 +176,10 @@ class Broker(Composed):
         """Return the size of the disk."""
         return self._disk.total_bytes()
 
+    def disk_used(self) -> float:
+        """Return the share of the disk that is used, 0 to 1, by whoever."""
+        return used_share(self._disk)
+
     def begin_checkpoint(self) -> tuple[int, Callable[[], None]]:
         """Take a picture of derived and consumer state.
 
@@ -183,14 +187,13 @@ class Broker(Composed):
         """
         queues = self.queues.begin_checkpoint()
         write_delays = self.delays.begin_checkpoint()
-        content: dict[str, object] = {
-            "journal_offset": self.queues.queue(JOURNAL_TOPIC, 0).end,
-            **self.state.dump(),
-        }
+        journal_offset = self.queues.queue(JOURNAL_TOPIC, 0).end
+        content: dict[str, object] = {"journal_offset": journal_offset, **self.state.dump()}
 
         def write() -> None:
             self.queues.finish_checkpoint(queues)()
             atomic.replace(self._disk, CHECKPOINT, content, failpoints=self._failpoints)
+            self.holders.journal_offset = journal_offset
             write_delays()
 
         return queues.log_offset, write

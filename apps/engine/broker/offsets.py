@@ -50,7 +50,9 @@ class Offsets:
         for commit in commits:
             self._catalog.readable(commit.topic, commit.queue)
             queue = self._queues.queue(commit.topic, commit.queue)
-            if not queue.min_offset <= commit.queue_offset <= queue.visible:
+            # What a member has read may be deleted before it commits: that is late, not wrong.
+            first = 0 if client_id else queue.min_offset
+            if not first <= commit.queue_offset <= max(queue.min_offset, queue.visible):
                 raise OffsetOutOfRange(
                     f"queue {commit.topic}/{commit.queue} holds offsets {queue.min_offset} to "
                     f"{queue.visible}, not {commit.queue_offset}"
@@ -58,6 +60,8 @@ class Offsets:
         for commit in commits:
             progress = self._state.progress.get((group, commit.topic, commit.queue))
             if client_id and progress is not None and commit.queue_offset <= progress.floor:
+                continue
+            if commit.queue_offset < self._queues.queue(commit.topic, commit.queue).min_offset:
                 continue
             self._recorder.record(
                 Commit(
@@ -104,4 +108,5 @@ class Offsets:
             ready=max_offset
             - delivered
             + sum(len(entry.offsets) for entry in entries if not entry.is_out),
+            lost=self._state.lost.get((group, topic, number), 0),
         )

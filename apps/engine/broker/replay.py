@@ -45,6 +45,11 @@ def replay(
             state.load(content, read)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreDamaged(f"{CHECKPOINT} holds something else than state") from error
+    elif start:
+        raise StoreDamaged(
+            f"{CHECKPOINT} is missing, and the journal begins at {start}: retention has deleted "
+            "what stood before"
+        )
     if not journal.min_offset <= start <= journal.visible:
         raise StoreDamaged(
             f"{CHECKPOINT} ends at journal offset {start}, "

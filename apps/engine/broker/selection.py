@@ -209,7 +209,7 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
     try:
         payload = log.read_records(log_offsets, sizes, wait=wait)
     except NotCached as error:
-        raise ColdRead(lambda: log.read_records(log_offsets, sizes, wait=True)) from error
+        raise ColdRead(lambda: log.warm(log_offsets, sizes)) from error
     starts = starts_of(sizes)
     ints, longs = window(payload, ">i4"), window(payload, ">i8")
     is_right = (

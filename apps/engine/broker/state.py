@@ -17,6 +17,7 @@ from apps.engine.broker.careevents import (
     HalfEnded,
     HalfStored,
     Resent,
+    Retired,
     SentBack,
     Sequenced,
     TimerDone,
@@ -54,6 +55,8 @@ Key = tuple[str, str, int]
 class ConsumerState:
     """Progress by group, topic and queue; leases by number; floors by topic and queue.
 
+    `lost` counts the messages that retention deleted before the group had settled them.
+
     Locks and assignments are tables of their own, and their changes are lines of the history.
     """
 
@@ -63,6 +66,8 @@ class ConsumerState:
         self.progress: dict[Key, QueueProgress] = {}
         self.leases = Leases()
         self.floors: dict[tuple[str, int], int] = {}
+        self.lost: dict[Key, int] = {}
+        self._of_places: dict[tuple[str, int], dict[str, QueueProgress]] = {}
         self.locks = LockTable()
         self.assignments = AssignmentTable()
         self.history = History()
@@ -93,6 +98,9 @@ class ConsumerState:
                 self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
             case Trim():
                 self._trim(event)
+            case Retired():
+                self._count_lost(event)
+                self._trim(event)
             case Assigned():
                 self.assignments.apply(event, number=number, at_ms=at_ms)
                 self.history.add_assignment(event, number=number, at_ms=at_ms)
@@ -117,6 +125,7 @@ class ConsumerState:
         """Return a group's progress in a queue, begun at `start` when it has none."""
         progress = self.peek(group, topic, queue, start=start)
         self.progress[group, topic, queue] = progress
+        self._of_places.setdefault((topic, queue), {})[group] = progress
         return progress
 
     def peek(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
@@ -202,16 +211,27 @@ class ConsumerState:
         left_ms = min(until_ms - at_ms, until_ms - self._clock.wall_ms())
         return self._clock.monotonic_ms() + max(0, left_ms)
 
-    def _trim(self, event: Trim) -> None:
+    def _count_lost(self, event: Retired) -> None:
+        for group, progress in self._of_places.get((event.topic, event.queue), {}).items():
+            offsets = np.arange(progress.floor, event.min_offset)
+            inside = progress.settled[: len(offsets)]
+            is_lost = np.ones(len(offsets), dtype=bool)
+            is_lost[: len(inside)] = ~inside
+            copied = self.failures.sent_back(group, event.topic, event.queue)
+            count = int(is_lost.sum() - np.isin(offsets[is_lost], copied).sum())
+            if count:
+                key = (group, event.topic, event.queue)
+                self.lost[key] = self.lost.get(key, 0) + count
+
+    def _trim(self, event: Trim | Retired) -> None:
         key = (event.topic, event.queue)
         self.floors[key] = floor = max(event.min_offset, self.floors.get(key, 0))
-        for progress in self.progress.values():
-            if (progress.topic, progress.queue) != key:
-                continue
+        for group, progress in self._of_places.get(key, {}).items():
             for entry in [self.leases.get(lease) for lease in list(progress.leases)]:
                 if entry is not None:
                     self.leases.take(entry, entry.offsets[entry.offsets < floor])
             progress.raise_to(floor)
+            self.failures.committed(group, *key, progress.floor)
 
     def _drop_leases(self, progress: QueueProgress) -> None:
         for lease in list(progress.leases):
@@ -242,6 +262,7 @@ class ConsumerState:
                 for entry in self.leases
             ],
             "floors": [[topic, queue, floor] for (topic, queue), floor in self.floors.items()],
+            "lost": [[*key, count] for key, count in self.lost.items()],
             "locks": self.locks.dump(),
             "assignments": self.assignments.dump(),
             "history": self.history.dump(),
@@ -260,6 +281,10 @@ class ConsumerState:
         TypeError, ValueError or StoreDamaged for anything else.
         """
         self._load_messages(content["groups"], content["leases"], content["floors"])
+        self.lost = {
+            (str(group), str(topic), _int(queue)): _int(count)
+            for group, topic, queue, count in content.get("lost", ())
+        }
         self.locks.load(content.get("locks", ()))
         self.assignments.load(content.get("assignments", ()))
         if "history" in content:

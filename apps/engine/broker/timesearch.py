@@ -66,5 +66,5 @@ class StoreTimes:
         try:
             found = self._log.read_records(starts, sizes, wait=wait)
         except NotCached as error:
-            raise ColdRead(lambda: self._log.read_records(starts, sizes, wait=True)) from error
+            raise ColdRead(lambda: self._log.warm(starts, sizes)) from error
         return int.from_bytes(found, "big")

@@ -105,7 +105,8 @@ class ConsumeQueue:
         while start < self.end:
             stop = min(self.end, self._next_file(start))
             path, position = self._place(start)
-            if not position:
+            # Where a queue begins in the middle of a file, nothing was written before it either.
+            if not position or start <= self.min_offset:
                 self._files.disk.make_directory(queue_directory(self.topic, self.queue))
             file = self._files.get(path, create=True)
             file.write(position, [self._in_memory(start, stop)])
@@ -115,9 +116,39 @@ class ConsumeQueue:
         self._tail.clear()
         return paths
 
+    def first_at(self, log_offset: int, *, wait: bool) -> int:
+        """Return the first queue offset whose message does not lie below a log offset.
+
+        The end of the queue when all do. Raises ColdRead when `wait` is false and the disk would
+        have to be waited for: call again when it is warm.
+        """
+        low, high = self.min_offset, self.end
+        while low < high:
+            # The front goes first, so a queue of which nothing goes is told by one look.
+            middle = low if low == self.min_offset else (low + high) // 2
+            if int(self.read(middle, 1, wait=wait)["log_offset"][0]) < log_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return max(low, self.min_offset)
+
+    def paths_below(self, queue_offset: int) -> list[str]:
+        """Return the files that have only entries below `queue_offset`, and forget them if open.
+
+        The caller removes them, once a checkpoint says that the queue begins no lower.
+        """
+        first = min(queue_offset, self.flushed) // self._file_entries
+        stop_bytes = first * self._file_entries * QUEUE_ENTRY_BYTES
+        directory = queue_directory(self.topic, self.queue)
+        names = self._files.disk.names(directory) if stop_bytes else []
+        paths = [f"{directory}/{name}" for name in names if int(name) < stop_bytes]
+        for path in paths:
+            self._files.forget(path)
+        return paths
+
     def is_whole(self) -> bool:
         """Say whether the files hold at least the entries a checkpoint promised."""
-        if self.flushed == self.min_offset:
+        if self.flushed <= self.min_offset:
             return True
         path, position = self._place(self.flushed - 1)
         try:
@@ -154,7 +185,11 @@ class ConsumeQueue:
 
     def _warm(self, path: str, position: int, size_bytes: int) -> None:
         # A descriptor of its own: the cached one may be closed while a thread waits for the disk.
-        file = self._files.disk.open(path)
+        try:
+            file = self._files.disk.open(path)
+        except FileNotFoundError:
+            # Retention has removed it; whoever reads again finds that the queue begins later.
+            return
         try:
             file.read_into(position, memoryview(bytearray(size_bytes)))
         finally:

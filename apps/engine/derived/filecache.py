@@ -25,6 +25,12 @@ class FileCache:
         self._open[path] = file
         return file
 
+    def forget(self, path: str) -> None:
+        """Close a file if it is open."""
+        file = self._open.pop(path, None)
+        if file is not None:
+            file.close()
+
     def close(self) -> None:
         """Close all."""
         while self._open:

@@ -5,7 +5,7 @@ the log is synced past them, so nobody reads what a power cut could take back.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from apps.engine.config import EngineConfig
@@ -28,6 +28,7 @@ class QueueCheckpoint:
     log_offset: int
     """The log must be synced up to here before the checkpoint may be written."""
     dispatched_offset: int
+    begins: dict[tuple[str, int], int]
 
 
 class QueueSet:
@@ -46,26 +47,44 @@ class QueueSet:
         self._unsynced_paths: list[str] = []
         self.dispatched_offset = 0
         self.checkpoint_offset = 0
+        self.durable_offset = 0
+        self._durable_begins: dict[tuple[str, int], int] = {}
+        self._cleaned: dict[tuple[str, int], int] = {}
 
-    def load(self, *, log_start: int, log_end: int) -> int:
+    def load(
+        self, *, log_start: int, log_end: int, starts: Iterable[tuple[str, int, int]] = ()
+    ) -> int:
         """Take up the checkpoint and return the log offset to dispatch from.
 
         A checkpoint that is absent, damaged, ahead of the log or ahead of its files is dropped
-        and everything is dispatched again: the queues are derived.
+        and everything is dispatched again: the queues are derived. `starts` are topic, queue and
+        first queue offset of the messages from `log_start` on; others begin at 0.
         """
         try:
             content = atomic.load(self._disk, CHECKPOINT)
         except StoreDamaged:
             content = None
-        if content is None or not log_start <= int(content["dispatched_offset"]) <= log_end:
-            return log_start
-        for topic, number, min_offset, end in content["queues"]:
-            self.queue(topic, number).resume(min_offset=min_offset, end=end)
-        if not all(queue.is_whole() for queue in self._queues.values()):
+        begins = {(topic, number): offset for topic, number, offset in starts}
+        if content is not None and log_start <= int(content["dispatched_offset"]) <= log_end:
+            for topic, number, min_offset, end in content["queues"]:
+                begin = min(begins.pop((topic, number), 0), end)
+                self.queue(topic, number).resume(min_offset=max(min_offset, begin), end=end)
+                self._durable_begins[topic, number] = min_offset
+            if all(queue.is_whole() for queue in self._queues.values()):
+                self._resume(begins)
+                dispatched_offset = int(content["dispatched_offset"])
+                self.dispatched_offset = self.checkpoint_offset = dispatched_offset
+                self.durable_offset = dispatched_offset
+                return dispatched_offset
             self._queues.clear()
-            return log_start
-        self.dispatched_offset = self.checkpoint_offset = int(content["dispatched_offset"])
-        return self.dispatched_offset
+            self._durable_begins.clear()
+            begins = {(topic, number): offset for topic, number, offset in starts}
+        self._resume(begins)
+        return log_start
+
+    def _resume(self, begins: dict[tuple[str, int], int]) -> None:
+        for place, begin in begins.items():
+            self.queue(*place).resume(min_offset=begin, end=begin)
 
     def queue(self, topic: str, number: int) -> ConsumeQueue:
         """Return the queue, empty when it was never written to."""
@@ -122,6 +141,7 @@ class QueueSet:
         content: dict[str, object] = {"dispatched_offset": offset, "queues": queues}
         return QueueCheckpoint(
             content=content,
+            begins={(q.topic, q.queue): q.min_offset for q in self._queues.values()},
             paths=paths,
             log_offset=self.dispatched_offset,
             dispatched_offset=offset,
@@ -143,9 +163,35 @@ class QueueSet:
                 self._unsynced_paths.extend(checkpoint.paths)
                 raise
             atomic.replace(self._disk, CHECKPOINT, checkpoint.content, failpoints=self._failpoints)
+            self.durable_offset = checkpoint.dispatched_offset
+            self._durable_begins = checkpoint.begins
 
         self.checkpoint_offset = checkpoint.dispatched_offset
         return write
+
+    def begin_cleaning(self) -> Callable[[], int]:
+        """Return what removes the files of entries that no queue has any more; for a thread.
+
+        It returns how many files that were. Only what a checkpoint on the disk has given up goes,
+        so that a crash at any moment finds the entries it begins with.
+        """
+        paths: list[str] = []
+        for place, begin in self._durable_begins.items():
+            queue = self._queues.get(place)
+            first_file = begin // self._file_entries
+            if queue is None or self._cleaned.get(place, 0) >= first_file:
+                continue
+            paths += queue.paths_below(begin)
+            self._cleaned[place] = first_file
+
+        def remove() -> int:
+            for path in paths:
+                self._disk.remove(path)
+            for directory in {path.rpartition("/")[0] for path in paths}:
+                self._disk.sync_directory(directory)
+            return len(paths)
+
+        return remove
 
     def close(self) -> None:
         """Close the files; what was not checkpointed is dispatched again at the next start."""

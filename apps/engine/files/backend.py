@@ -113,3 +113,8 @@ class Disk(Protocol):
     def lock(self, path: str, *, owner: dict[str, object]) -> HeldLock:
         """Take the lock file, writing `owner` into it; raise StoreLocked naming the holder."""
         ...
+
+
+def used_share(disk: Disk) -> float:
+    """Return the share of a disk that is used, 0 to 1, of what an ordinary user may fill."""
+    return 1 - disk.free_bytes() / max(1, disk.total_bytes())

@@ -24,9 +24,15 @@ class Segments:
     """
 
     def __init__(
-        self, disk: Disk, directory: str, *, segment_bytes: int, failpoints: Failpoints
+        self,
+        disk: Disk,
+        directory: str,
+        *,
+        segment_bytes: int,
+        failpoints: Failpoints,
+        start: int = 0,
     ) -> None:
-        """List what is there and change nothing.
+        """List what is there from `start` on, and change nothing; below it all was given up.
 
         Raises StoreDamaged when a segment between others is missing, or one has another length.
         """
@@ -35,27 +41,26 @@ class Segments:
         self._directory = directory
         self._failpoints = failpoints
         self._mutex = threading.Lock()
-        names = [name for name in disk.names(directory) if _NAME.fullmatch(name)]
-        bases = [int(name) for name in names]
-        self.start = bases[0] if bases else 0
+        bases = self._bases(start)
+        self.start = bases[0] if bases else start
         for number, base in enumerate(bases):
             expected = self.start + number * segment_bytes
             if base != expected or base % segment_bytes:
-                raise StoreDamaged(
-                    f"{directory}/{expected:020d} is missing, {names[number]} is not"
-                )
-        self._files: list[File | None] = [None] * len(bases)
-        for number, name in enumerate(names):
-            size_bytes = self._file(number).size()
+                raise StoreDamaged(f"{self.path(expected)} is missing, {base:020d} is not")
+        # By their first byte: numbers would shift under a reading thread when the front goes.
+        self._files: dict[int, File | None] = dict.fromkeys(bases)
+        for base in bases:
+            size_bytes = self._file(base).size()
             if size_bytes != segment_bytes:
                 raise StoreDamaged(
-                    f"{directory}/{name} is {size_bytes} bytes long and not {segment_bytes}"
+                    f"{self.path(base)} is {size_bytes} bytes long and not {segment_bytes}"
                 )
+        self._end = self.start + len(bases) * segment_bytes
 
     @property
     def end(self) -> int:
         """Return the offset behind the last segment; `start` when there is none."""
-        return self.start + len(self._files) * self.segment_bytes
+        return self._end
 
     def base(self, offset: int) -> int:
         """Return where the segment that holds `offset` starts."""
@@ -71,8 +76,34 @@ class Segments:
         Raises StoreFull with nothing changed, WriteFailed or SyncFailed.
         """
         with self._mutex:
-            while self.end < end:
-                self._files.append(self._create(self.path(self.end)))
+            while self._end < end:
+                self._files[self._end] = self._create(self.path(self._end))
+                self._end += self.segment_bytes
+
+    def give_up(self, start: int) -> list[File]:
+        """Begin at `start`, where a segment does, from here on; return the files below, open.
+
+        Whoever still reads below must be done: the caller closes the files.
+        """
+        assert start % self.segment_bytes == 0
+        assert start < self._end
+        with self._mutex:
+            self.start = max(self.start, start)
+            gone = [self._files.pop(base) for base in list(self._files) if base < self.start]
+        return [file for file in gone if file is not None]
+
+    def given_up(self) -> list[int]:
+        """Return where the segments start that lie below `start` and are still on the disk."""
+        return [base for base in self._bases(0) if base < self.start]
+
+    def unlink(self, base: int) -> None:
+        """Remove the file of a segment that was given up; its length is never changed."""
+        assert base < self.start
+        self._disk.remove(self.path(base))
+
+    def settle_names(self) -> None:
+        """Return when what was unlinked is gone on the disk too. Raises SyncFailed."""
+        self._disk.sync_directory(self._directory)
 
     def discard_unfinished(self) -> None:
         """Remove what a crash left of segments in the making, and settle all names on the disk."""
@@ -103,22 +134,30 @@ class Segments:
 
     def close(self) -> None:
         """Close the files. A second call does nothing."""
-        for file in self._files:
+        for file in list(self._files.values()):
             if file is not None:
                 file.close()
 
-    def _file_at(self, offset: int) -> File:
-        number = (offset - self.start) // self.segment_bytes
-        if not 0 <= number < len(self._files):
-            raise StoreDamaged(f"{self.path(offset)} is missing")
-        return self._files[number] or self._file(number)
+    def _bases(self, start: int) -> list[int]:
+        names = filter(_NAME.fullmatch, self._disk.names(self._directory))
+        return [base for base in map(int, names) if base >= start]
 
-    def _file(self, number: int) -> File:
+    def _file_at(self, offset: int) -> File:
+        base = self.base(offset)
+        file = self._files.get(base)
+        if file is None:
+            if base not in self._files:
+                raise StoreDamaged(f"{self.path(offset)} is missing")
+            file = self._file(base)
+        return file
+
+    def _file(self, base: int) -> File:
         with self._mutex:
-            file = self._files[number]
+            if base not in self._files:
+                raise StoreDamaged(f"{self.path(base)} is missing")
+            file = self._files[base]
             if file is None:
-                path = self.path(self.start + number * self.segment_bytes)
-                file = self._files[number] = self._disk.open(path)
+                file = self._files[base] = self._disk.open(self.path(base))
             return file
 
     def _create(self, path: str) -> File:

@@ -60,10 +60,11 @@ async def _bury(host: Host, burial: Burial) -> NDArray[np.int64]:
     """Bury all of a burial, a frame at a time; return the offsets that were."""
     burying = host.broker.burying
     parts = [burial.offsets[:0]]
-    while len(burial.offsets):
-        read = await host.patiently(lambda wait: burying.read(burial, wait=wait))
-        host.check_serving()
-        with host.writing():
-            parts.append(burying.bury(burial, read))
-        await asyncio.sleep(0)
+    with host.broker.log.front.pins.held():
+        while len(burial.offsets):
+            read = await host.patiently(lambda wait: burying.read(burial, wait=wait))
+            host.check_serving()
+            with host.writing():
+                parts.append(burying.bury(burial, read))
+            await asyncio.sleep(0)
     return np.concatenate(parts)

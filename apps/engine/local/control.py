@@ -127,4 +127,5 @@ class ControlVerbs:
             sync_ms=host.commits.sync_ms,
             pool_bytes=host.config.flush_pool_bytes,
             pooled_bytes=log.pooled_bytes,
+            retention=broker.retention.status(),
         )

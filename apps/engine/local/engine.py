@@ -26,11 +26,19 @@ from apps.engine.local.failures import FailureVerbs
 from apps.engine.local.groups import GroupVerbs
 from apps.engine.local.host import Host
 from apps.engine.local.messages import MessageVerbs
+from apps.engine.local.retention import RetentionVerbs
+from apps.engine.local.retentionloop import Cleaner
 from apps.engine.local.transactions import TransactionVerbs
 
 
 class LocalEngine(
-    ControlVerbs, DelayVerbs, FailureVerbs, GroupVerbs, TransactionVerbs, MessageVerbs
+    ControlVerbs,
+    DelayVerbs,
+    FailureVerbs,
+    GroupVerbs,
+    RetentionVerbs,
+    TransactionVerbs,
+    MessageVerbs,
 ):
     """EngineAPI on a store this process owns."""
 
@@ -49,6 +57,8 @@ class LocalEngine(
         self._host.keep_running(bury_expired(self._host))
         self._host.keep_running(deliver_delayed(self._host))
         self._host.keep_running(move_delayed(self._host))
+        self._cleaner = Cleaner(self._host)
+        self._host.keep_running(self._cleaner.run())
 
     @classmethod
     async def open(
@@ -83,6 +93,7 @@ class LocalEngine(
         if self._host.stopped is not None:
             return
         self._frames.drain()
+        await self._cleaner.close()
         await self._host.close()
         self._lock.release()
 

@@ -52,14 +52,15 @@ class FailureVerbs:
             reason=reason,
             generation=generation,
         )
-        for place in request.left:
-            while len(request.left[place]):
-                read = await host.patiently(partial(sendback.read, request, place))
-                host.check_serving()
-                with host.writing():
-                    sendback.store(request, place, read)
-                # A frame at a time, so that nobody waits for more than one.
-                await asyncio.sleep(0)
+        with host.broker.log.front.pins.held():
+            for place in request.left:
+                while len(request.left[place]):
+                    read = await host.patiently(partial(sendback.read, request, place))
+                    host.check_serving()
+                    with host.writing():
+                        sendback.store(request, place, read)
+                    # A frame at a time, so that nobody waits for more than one.
+                    await asyncio.sleep(0)
         return await host.recorded(request.results)
 
     async def resend(
@@ -69,12 +70,13 @@ class FailureVerbs:
         host, deadletters = self._host, self._host.broker.deadletters
         host.check_serving()
         request = deadletters.begin(group, queue_offsets, topic=topic, by=by)
-        while len(request.left):
-            read = await host.patiently(lambda wait: deadletters.read(request, wait=wait))
-            host.check_serving()
-            with host.writing():
-                deadletters.store(request, read)
-            await asyncio.sleep(0)
+        with host.broker.log.front.pins.held():
+            while len(request.left):
+                read = await host.patiently(lambda wait: deadletters.read(request, wait=wait))
+                host.check_serving()
+                with host.writing():
+                    deadletters.store(request, read)
+                await asyncio.sleep(0)
         return await host.recorded(request.answer())
 
     async def group_retries(self, group: str) -> GroupRetries:

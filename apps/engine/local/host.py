@@ -80,6 +80,7 @@ class Host:
         self._members = Timer(broker.clock, broker.membership.next_look_ms, self._look_at_members)
         self._checks = Timer(broker.clock, broker.checks.next_due_ms, self._wake_for_checks)
         self.arm_timers()
+        self._checkpointing = asyncio.Lock()
         self._background = [
             asyncio.create_task(self._checkpoint_regularly()),
             asyncio.create_task(self._look_regularly()),
@@ -149,30 +150,38 @@ class Host:
             await self.commits.durable(self.broker.recorder.log_end)
         return answer
 
-    async def in_thread(self, work: Callable[[], None]) -> None:
-        """Return when a thread has done what waits for the disk."""
-        await self.loop.run_in_executor(self._read_threads, work)
+    async def in_thread(self, work: Callable[[], _Answer]) -> _Answer:
+        """Return what a thread answers that does what waits for the disk."""
+        return await self.loop.run_in_executor(self._read_threads, work)
+
+    async def read_ended(self) -> None:
+        """Return when every read of the log that is under way now has ended."""
+        ended = asyncio.Event()
+        self.broker.log.front.pins.when_gone(ended.set)
+        await ended.wait()
 
     async def warmly(self, read: Callable[[bool], _Answer]) -> _Answer:
         """Read without waiting for the disk; where that fails, let a thread wait first."""
-        try:
-            return read(False)
-        except ColdRead as cold:
-            await self.loop.run_in_executor(self._read_threads, cold.warm)
-        # What the thread read is in the page cache now; waiting once more bounds the tries.
-        return read(True)
+        with self.broker.log.front.pins.held():
+            try:
+                return read(False)
+            except ColdRead as cold:
+                await self.loop.run_in_executor(self._read_threads, cold.warm)
+            # What the thread read is in the page cache now; waiting once more bounds the tries.
+            return read(True)
 
     async def patiently(self, read: Callable[[bool], _Answer]) -> _Answer:
         """Read as `warmly`, with any number of reads of the disk; each is waited for in a thread.
 
         `read` must remember what it has found, or find it in the page cache when it is repeated.
         """
-        for _ in range(_COLD_READS_MAX):
-            try:
-                return read(False)
-            except ColdRead as cold:
-                await self.loop.run_in_executor(self._read_threads, cold.warm)
-        return read(True)
+        with self.broker.log.front.pins.held():
+            for _ in range(_COLD_READS_MAX):
+                try:
+                    return read(False)
+                except ColdRead as cold:
+                    await self.loop.run_in_executor(self._read_threads, cold.warm)
+            return read(True)
 
     def warm_ahead(self) -> None:
         """Let a thread read ahead of the log's writes, unless one does."""
@@ -285,8 +294,7 @@ class Host:
             if written == last_offset or not (is_due or is_far):
                 continue
             try:
-                with self.writing():
-                    await self._checkpoint()
+                await self.checkpoint()
             except EngineError as error:
                 # Nothing depends on it but the length of the next recovery.
                 _log.warning("checkpoint failed: %s", error)
@@ -312,12 +320,15 @@ class Host:
             with suppress(WriteFailed), self.writing():  # `writing` has stopped the engine.
                 self.broker.log.commit_pool()
 
-    async def _checkpoint(self) -> None:
-        log_offset, write = self.broker.begin_checkpoint()
-        # What was written out counts as begun: giving up here would forget to sync it.
-        await self.commits.durable(log_offset, is_patient=True)
-        await self._run_sync(write)
-        await self._run_sync(self.broker.log.checkpoint)
+    async def checkpoint(self) -> None:
+        """Take a checkpoint. Raises StoreFull, WriteFailed or SyncFailed."""
+        async with self._checkpointing:
+            with self.writing():
+                log_offset, write = self.broker.begin_checkpoint()
+                # What was written out counts as begun: giving up here would forget to sync it.
+                await self.commits.durable(log_offset, is_patient=True)
+                await self._run_sync(write)
+                await self._run_sync(self.broker.log.checkpoint)
 
 
 def _note_warming(warming: "asyncio.Future[None]") -> None:

@@ -34,6 +34,7 @@ from apps.engine.files.segments import Segments
 from apps.engine.log import opening
 from apps.engine.log.assembly import RecordRun, assemble, filler
 from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
+from apps.engine.log.front import LogFront
 from apps.engine.log.gather import gather
 from apps.engine.log.held import HeldBytes
 from apps.engine.log.opening import OpenedLog
@@ -116,6 +117,8 @@ class CommitLog:
             self._pool = Pool(opened.segments, pool_bytes=config.flush_pool_bytes)
         # Where frames are written to, and read from.
         self._bytes: Segments | Pool = self._pool or opened.segments
+        self.front = LogFront(disk, opened.segments, failpoints=failpoints)
+        self.checkpointed_offset: int = opened.recovery.log_end
         self._clock = clock
         self._failpoints = failpoints
         self._store_id = opened.store_id
@@ -373,6 +376,14 @@ class CommitLog:
                 )
         return gather(self._bytes, log_offsets, sizes, wait=wait, take=self.held.take)
 
+    def warm(self, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32]) -> None:
+        """Wait for the disk, so that `read_records` of the same need not; for a thread.
+
+        What was deleted meanwhile is passed over: whoever reads again finds that out.
+        """
+        is_kept = log_offsets >= self.log_start
+        self.read_records(log_offsets[is_kept], sizes[is_kept], wait=True)
+
     def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
         """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
 
@@ -415,6 +426,7 @@ class CommitLog:
             store_time_ms=self._store_time_ms,
         )
         store_checkpoint(self._disk, checkpoint, failpoints=self._failpoints)
+        self.checkpointed_offset = synced_offset
 
     def _check_writable(self) -> None:
         if self._failure is not None:

@@ -20,6 +20,7 @@ from apps.engine.log.identity import (
     store_epoch,
 )
 from apps.engine.log.recovery import examine, repair
+from apps.engine.log.retained import load_retained
 from apps.engine.types import RecoveryReport
 
 DIRECTORY = "commitlog"
@@ -47,7 +48,11 @@ def open_log(disk: Disk, *, segment_bytes: int, failpoints: Failpoints) -> Opene
             raise StoreDamaged(f"{DIRECTORY} is there and the store's identity is not")
         identity = create_identity(disk, segment_bytes=segment_bytes, failpoints=failpoints)
     segments = Segments(
-        disk, DIRECTORY, segment_bytes=identity.segment_bytes, failpoints=failpoints
+        disk,
+        DIRECTORY,
+        segment_bytes=identity.segment_bytes,
+        failpoints=failpoints,
+        start=load_retained(disk).log_start,
     )
     try:
         return _open(disk, identity, segments, failpoints)
@@ -59,7 +64,7 @@ def open_log(disk: Disk, *, segment_bytes: int, failpoints: Failpoints) -> Opene
 def _open(disk: Disk, identity: Identity, segments: Segments, failpoints: Failpoints) -> OpenedLog:
     last_epoch = load_epoch(disk)
     checkpoint = load_checkpoint(disk)
-    _check_agreement(segments, last_epoch, checkpoint)
+    _check_agreement(segments, last_epoch, checkpoint, load_retained(disk).log_start)
     epoch = (last_epoch or 0) + 1
     if segments.start == segments.end:
         return _start(disk, identity, segments, epoch, failpoints)
@@ -127,7 +132,7 @@ def _opened(
 
 
 def _check_agreement(
-    segments: Segments, last_epoch: int | None, checkpoint: LogCheckpoint | None
+    segments: Segments, last_epoch: int | None, checkpoint: LogCheckpoint | None, log_start: int
 ) -> None:
     """Raise StoreDamaged when what is there cannot have come from crashes alone."""
     has_segments = segments.start < segments.end
@@ -139,8 +144,10 @@ def _check_agreement(
         raise StoreDamaged(f"the checkpoint is of epoch {checkpoint.epoch}, after the last one")
     if not has_segments:
         raise StoreDamaged(f"the log had {checkpoint.synced_offset} bytes and has no segment")
-    if segments.start > checkpoint.log_start:
-        raise StoreDamaged(f"the log began at {checkpoint.log_start}, now at {segments.start}")
+    if checkpoint.log_start > log_start:
+        raise StoreDamaged(f"the log was cut at {checkpoint.log_start}, its own file is missing")
+    if segments.start > log_start:
+        raise StoreDamaged(f"the log began at {log_start}, now at {segments.start}")
 
 
 def _settle_names(disk: Disk, segments: Segments) -> None:

@@ -12,7 +12,15 @@ from apps.core.serializers import (
     StrictSerializer,
 )
 from apps.engine import limits
-from apps.topics.models import EXPIRES_MS_MAX, EXPIRES_MS_MIN, QUEUE_COUNT_DEFAULT, Perm, Type
+from apps.topics.models import (
+    EXPIRES_MS_MAX,
+    EXPIRES_MS_MIN,
+    QUEUE_COUNT_DEFAULT,
+    RETENTION_MS_MAX,
+    RETENTION_MS_MIN,
+    Perm,
+    Type,
+)
 from apps.topics.selectors import TopicState
 
 
@@ -54,6 +62,14 @@ class TopicChange(StrictSerializer):
         max_value=EXPIRES_MS_MAX,
         help_text="The topic is deleted when nobody has used it for so long; null is never.",
     )
+    retention_ms = StrictIntegerField(
+        required=False,
+        allow_null=True,
+        min_value=RETENTION_MS_MIN,
+        max_value=RETENTION_MS_MAX,
+        help_text="Messages that are older are not read any more; null keeps them as long as the "
+        "store does.",
+    )
 
 
 class QueueDocument(serializers.Serializer[Any]):
@@ -89,6 +105,9 @@ class TopicDocument(serializers.Serializer[Any]):
     expires_ms = serializers.IntegerField(
         allow_null=True, help_text="Null where it never expires, or the database does not answer."
     )
+    retention_ms = serializers.IntegerField(
+        allow_null=True, help_text="Null where messages are kept as long as the store does."
+    )
     queues = QueueDocument(many=True)
     created_at = serializers.DateTimeField(allow_null=True)
     updated_at = serializers.DateTimeField(allow_null=True)
@@ -119,6 +138,7 @@ def rendered(state: TopicState) -> dict[str, object]:
         ],
         "perm": state.perm,
         "expires_ms": state.expires_ms,
+        "retention_ms": state.retention_ms,
         "queues": [
             {
                 "queue": queue.number,

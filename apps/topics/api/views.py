@@ -66,6 +66,7 @@ class TopicView(APIView):
             type=TopicType(values["type"]) if "type" in values else None,
             perm=values.get("perm"),
             expires_ms=values.get("expires_ms", services.UNSAID),
+            retention_ms=values.get("retention_ms", services.UNSAID),
             drain=values.get("drain"),
         )
 

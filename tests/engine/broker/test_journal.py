@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from apps.engine.broker.careevents import GivenUpSent, Resent, SentBack
+from apps.engine.broker.careevents import GivenUpSent, Resent, Retired, SentBack
 from apps.engine.broker.journal import (
     Assigned,
     Commit,
@@ -43,6 +43,7 @@ EVENTS: list[Event] = [
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),
     Commit(group="g", topic="t", queue=0, queue_offset=1 << 50),
     Trim(topic="t", queue=1, min_offset=12),
+    Retired(topic="t", queue=1, min_offset=1 << 40),
     Assigned(
         group="g", generation=(3 << 32) + 1, reason="join", strategy="AVG", content='{"c":"ä"}'
     ),

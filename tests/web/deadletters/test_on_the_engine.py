@@ -192,3 +192,17 @@ async def test_a_topic_that_is_gone_fails_each_letter_by_itself(broker: Broker) 
     assert (job.state, job.failed_count) == (JobState.DONE, 2)
     assert await in_thread(states) == ["waiting"] * 2
     assert all(await in_thread(lambda: list(DeadLetter.objects.values_list("trouble", flat=True))))
+
+
+async def test_a_letter_whose_message_was_deleted_is_gone(broker: Broker) -> None:
+    await broker.send(3)
+    await broker.kill("boom")
+    await broker.project()
+    retention = broker.engine._host.broker.retention
+    assert retention.hide({("%DLQ%g", 0): 2})
+
+    await broker.project()
+
+    assert await in_thread(states) == ["gone", "gone", "waiting"]
+    row = await in_thread(lambda: DeadLetter.objects.get(queue_offset=0))
+    assert await in_thread(partial(selectors.body_of, row)) is None

@@ -118,4 +118,4 @@ def _from_log(
     try:
         return log.read_records(positions, sizes, wait=wait)
     except NotCached as error:
-        raise ColdRead(lambda: log.read_records(positions, sizes, wait=True)) from error
+        raise ColdRead(lambda: log.warm(positions, sizes)) from error

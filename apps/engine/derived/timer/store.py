@@ -73,6 +73,11 @@ class TimerStore:
                 f"the log holds {self._queue.end} records of delayed messages, "
                 f"and runs have taken {manifest.parcels_from}"
             )
+        if manifest.parcels_from < self._queue.min_offset:
+            raise StoreDamaged(
+                f"delayed messages wait from parcel {manifest.parcels_from} on, "
+                f"the log begins at {self._queue.min_offset}"
+            )
         self._next_run = manifest.next_run
         self._epochs = list(manifest.epochs)
         for place in manifest.runs:
@@ -268,8 +273,18 @@ class TimerStore:
         read = partial(reading.records_of, log=self._log, runs={}, wait=True)
         return self._job_of(partial(jobs.flushed, chosen, read), parcels_from=until)
 
-    def _log_offset(self, parcel: int) -> int:
-        entries = self._queue.read(parcel, 1)
+    def needed_from(self, *, wait: bool) -> int | None:
+        """Return the log offset of the first parcel that is read at a start; None without any.
+
+        Raises ColdRead when `wait` is false and the disk would have to be waited for.
+        """
+        parcel = self._manifest.parcels_from
+        if parcel >= self._queue.end:
+            return None
+        return self._log_offset(parcel, wait=wait)
+
+    def _log_offset(self, parcel: int, *, wait: bool = True) -> int:
+        entries = self._queue.read(parcel, 1, wait=wait)
         return int(entries["log_offset"][0])
 
     def _merge(self) -> Job | None:

@@ -1,6 +1,7 @@
 """What the control verbs promise, wherever the engine lives. Knows the engine's verbs only."""
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ import pytest
 from apps.engine.api import EngineAPI, EngineControl
 from apps.engine.codec.record import encode_record
 from apps.engine.errors import UnknownTopic
+from apps.engine.retentiontypes import Cleaned
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import (
     PERM_READ,
@@ -276,3 +278,17 @@ class EngineControlContract(ControlFixtures):
         assert status.appended_messages == 2
         assert status.recovery == engine.status().recovery
         assert (status.store_id, status.epoch) == (engine.status().store_id, 1)
+
+    async def test_a_cleaning_says_what_went(self, control: EngineControl) -> None:
+        def clean() -> object:
+            return control.clean_now()
+
+        found = await self.ask(clean)
+        if inspect.isawaitable(found):
+            found = await found
+
+        assert found == Cleaned(log_start=0, deleted_segments=0, deleted_bytes=0)
+        status = await self.ask(control.status)
+        assert status.retention is not None
+        assert 0 < status.retention.disk_used < 1
+        assert status.retention.blocked_by == ()

@@ -63,6 +63,9 @@ class LagDocument(OffsetDocument, PaceDocument):
     """Progress in one queue, with what is left to do."""
 
     in_flight = serializers.IntegerField(help_text="Handed out and not settled.")
+    lost = serializers.CharField(
+        help_text="Deleted by retention before the group had settled them, ever."
+    )
     ready = serializers.CharField(
         allow_null=True,
         help_text="With nobody: never handed out, given back, or out for too long.",
@@ -165,6 +168,7 @@ def _rendered_queue(queue: QueueState) -> dict[str, object]:
         "max_offset": str(row.max_offset),
         **_rendered_pace(row.max_offset - row.committed, row.oldest_age_ms, queue.pace),
         "in_flight": row.in_flight,
+        "lost": str(row.lost),
         "ready": None if queue.ready is None else str(queue.ready),
         "stalled_ms": row.stalled_ms,
         "head_attempts": row.head_attempts,
