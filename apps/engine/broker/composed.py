@@ -10,6 +10,7 @@ from apps.engine.broker.backlog import Backlog
 from apps.engine.broker.begin import Begin
 from apps.engine.broker.burying import Burying
 from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.damage import Damage
 from apps.engine.broker.deadletters import DeadLetters
 from apps.engine.broker.delaydelivery import DelayDelivery
 from apps.engine.broker.delaylist import DelayList
@@ -37,6 +38,7 @@ from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.broker.transactionchecks import TransactionChecks
 from apps.engine.broker.transactions import Transactions
 from apps.engine.clock import Clock
+from apps.engine.codec.layout import TIMER_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.dispatch import dispatch
 from apps.engine.derived.queueset import QueueSet
@@ -73,10 +75,16 @@ class Composed:
         self.catalog = Catalog(disk, failpoints=failpoints)
         self.state = ConsumerState(clock)
         start = self.queues.load(log_start=log.log_start, log_end=log.written_offset)
-        self.dispatched_records = dispatch(log.frames(start), self.queues)
+        self.dispatched_records = dispatch(
+            log.frames(start), self.queues, start=start, quarantine=log.quarantine
+        )
         self.queues.show(log.synced_offset)
+        self.damage = Damage(log, self.queues)
+        self.damage.mark()
         content = atomic.load(disk, CHECKPOINT)
-        self.replayed_events = replay(content, self.state, log=log, queues=self.queues)
+        self.replayed_events = replay(
+            content, self.state, log=log, queues=self.queues, damage=self.damage
+        )
         self.appender = Appender(log, self.queues, self.catalog, config=config)
         self.levels = DelayLevels(
             config.delay_levels_ms,
@@ -260,6 +268,8 @@ class Composed:
             failpoints=failpoints,
             tuning=tuning,
         )
+        parcels = self.queues.queue(TIMER_TOPIC, 0)
+        self.damage.on_lost(lambda _places: self.delays.waiting.forget_parcels(parcels.lost))
         self.delaydelivery = DelayDelivery(
             self.delays, self.catalog, self.recorder, bytes_max=config.batch_bytes_max // 2
         )

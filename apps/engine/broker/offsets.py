@@ -99,4 +99,5 @@ class Offsets:
             ready=max_offset
             - delivered
             + sum(len(entry.offsets) for entry in entries if not entry.is_out),
+            unreadable=queue.lost_between(queue.min_offset, max_offset),
         )

@@ -4,8 +4,10 @@ Knows the checkpoint's content and the journal's topic.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from apps.engine.broker.damage import Damage
 from apps.engine.broker.journal import Assigned, Event, decode_event
 from apps.engine.broker.selection import Selection, load, select
 from apps.engine.broker.state import ConsumerState
@@ -23,18 +25,25 @@ _STEP = 4096
 
 
 def replay(
-    content: dict[str, Any] | None, state: ConsumerState, *, log: CommitLog, queues: QueueSet
+    content: dict[str, Any] | None,
+    state: ConsumerState,
+    *,
+    log: CommitLog,
+    queues: QueueSet,
+    damage: Damage,
 ) -> int:
     """Fill `state` and return how many events were applied.
 
-    Raises StoreDamaged when the checkpoint does not fit the journal or cannot be read.
+    Raises StoreDamaged when the checkpoint does not fit the journal or cannot be read, or when
+    records behind it are damaged and nobody has accepted that.
     """
     journal = queues.queue(JOURNAL_TOPIC, 0)
     start = journal.min_offset
 
     def read(number: int) -> tuple[Assigned, int] | None:
         """Return the assignment that is record `number` of the journal, and its wall time."""
-        if not journal.min_offset <= number < journal.visible:
+        is_there = journal.min_offset <= number < journal.visible
+        if not is_there or journal.lost_between(number, number + 1):
             return None
         ((event, at_ms),) = _events(log, journal, _one(journal, number))
         return (event, at_ms) if isinstance(event, Assigned) else None
@@ -51,18 +60,27 @@ def replay(
             f"the journal holds {journal.min_offset} to {journal.visible}"
         )
     applied = 0
+    damage.check_journal(start)
     while start < journal.visible:
-        chosen = select(
-            journal, start, messages_max=_STEP, bytes_max=FETCH_BYTES_MAX, hashes=None, wait=True
-        )
-        for row, (event, at_ms) in enumerate(_events(log, journal, chosen)):
-            state.apply(event, number=start + row, at_ms=at_ms)
+        chosen, found = damage.guarded(partial(_next, log, journal, start))
+        damage.check_journal(start)
+        for number, (event, at_ms) in zip(chosen.offsets.tolist(), found, strict=True):
+            state.apply(event, number=number, at_ms=at_ms)
             applied += 1
         start = chosen.next_offset
     for (topic, number), floor in state.floors.items():
         queue = queues.queue(topic, number)
         queue.min_offset = max(queue.min_offset, min(floor, queue.end))
     return applied
+
+
+def _next(
+    log: CommitLog, journal: ConsumeQueue, start: int
+) -> tuple[Selection, list[tuple[Event, int]]]:
+    chosen = select(
+        journal, start, messages_max=_STEP, bytes_max=FETCH_BYTES_MAX, hashes=None, wait=True
+    )
+    return chosen, list(_events(log, journal, chosen))
 
 
 def _one(journal: ConsumeQueue, number: int) -> Selection:

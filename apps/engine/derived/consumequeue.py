@@ -17,6 +17,7 @@ from apps.engine.files.backend import NotCached
 
 # 80 KiB a write: large enough that the call is cheap, small enough to keep per busy queue.
 FLUSH_ENTRIES = 4096
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class ColdRead(NotCached):
@@ -37,6 +38,7 @@ class ConsumeQueue:
         "_tail",
         "end",
         "flushed",
+        "lost",
         "min_offset",
         "queue",
         "topic",
@@ -51,6 +53,8 @@ class ConsumeQueue:
         self.visible = 0
         self.end = 0
         self.flushed = 0
+        # Offsets of messages that cannot be read any more, int64[n], ascending; see `broker.damage`.
+        self.lost: NDArray[np.int64] = _NOTHING
         self._files = files
         self._file_entries = file_entries
         # Bytes and no array: adding one entry to them costs a tenth.
@@ -66,6 +70,13 @@ class ConsumeQueue:
         """Add entries at the end: QUEUE_ENTRY[n]."""
         self._tail += entries.tobytes()
         self.end += len(entries)
+
+    def lost_between(self, start: int, stop: int) -> int:
+        """Return how many messages from `start` up to, not with, `stop` cannot be read any more."""
+        if not len(self.lost):
+            return 0
+        first, last = np.searchsorted(self.lost, (start, stop)).tolist()
+        return int(last - first)
 
     @property
     def unflushed(self) -> int:

@@ -121,4 +121,7 @@ class ControlVerbs:
             free_bytes=broker.free_bytes(),
             recovery=log.recovery,
             rebalances=host.assigned_count,
+            quarantine=broker.damage.ranges,
+            quarantined_ranges=broker.damage.range_count,
+            unreadable_messages=broker.damage.message_count,
         )

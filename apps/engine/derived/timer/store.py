@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.timer import jobs, reading
@@ -174,6 +175,18 @@ class TimerStore:
             return rows
 
         self.waiting.replace(moved)
+
+    def forget_parcels(self, parcels: NDArray[np.int64]) -> None:
+        """Let the messages of parcels, int64[n], wait no more that are in no run: none can be read.
+
+        """
+
+        def left(rows: Rows) -> Rows:
+            is_lost = np.isin(rows["number"] // PARCEL_MESSAGES_MAX, parcels)
+            return rows[~(is_lost & (rows["source"] == FROM_LOG))]
+
+        if len(parcels):
+            self.waiting.replace(left)
 
     def find(self, number: int, due_ms: int, *, wait: bool) -> Rows | None:
         """Return the row of a waiting message, ROW[]; None where none waits. Raises ColdRead."""

@@ -1,0 +1,83 @@
+"""Make derived files of a stopped store anew, and accept what is lost. The caller holds the lock.
+
+What is derived has a checkpoint that says what of it counts. Taking that away is one step, and
+everything after it is what any start does: killed at any moment, the store opens and goes on.
+"""
+
+from enum import StrEnum
+
+from apps.engine.broker.core import open_broker
+from apps.engine.broker.replay import CHECKPOINT as STATE
+from apps.engine.clock import Clock
+from apps.engine.config import EngineConfig
+from apps.engine.derived.queueset import CHECKPOINT as QUEUES
+from apps.engine.derived.timer.manifest import PATH as TIMERS
+from apps.engine.errors import StoreDamaged
+from apps.engine.failpoints import Failpoints
+from apps.engine.files.backend import Disk
+from apps.engine.files.segments import Segments
+from apps.engine.log.identity import load_identity
+from apps.engine.log.quarantine import open_quarantine
+from apps.engine.types import RecoveryReport
+
+
+class Part(StrEnum):
+    """What can be made anew from the log."""
+
+    QUEUES = "queues"
+    TIMERS = "timers"
+    STATE = "state"
+
+
+_PATHS = {Part.QUEUES: QUEUES, Part.TIMERS: TIMERS, Part.STATE: STATE}
+
+
+def rebuild(
+    disk: Disk,
+    parts: set[Part],
+    *,
+    config: EngineConfig,
+    clock: Clock,
+    failpoints: Failpoints,
+) -> RecoveryReport:
+    """Make parts anew and stop the store in order.
+
+    Raises StoreDamaged where the log no longer has what a part is made of; the part is then left
+    as it was, under another name, and put back.
+    """
+    aside = {}
+    for part in sorted(parts):
+        path = _PATHS[part]
+        if disk.exists(path):
+            disk.rename(path, f"{path}.old")
+            disk.sync_directory(path.rpartition("/")[0])
+            aside[path] = f"{path}.old"
+    try:
+        broker = open_broker(disk, config=config, clock=clock, failpoints=failpoints)
+    except StoreDamaged:
+        for path, old in aside.items():
+            disk.rename(old, path)
+            disk.sync_directory(path.rpartition("/")[0])
+        raise
+    report = broker.log.recovery
+    broker.close()
+    for old in aside.values():
+        disk.remove(old)
+    return report
+
+
+def accept_loss(disk: Disk) -> int:
+    """Let the store open without what is in quarantine; return how many places that is about.
+
+    Raises StoreDamaged where there is no store.
+    """
+    identity = load_identity(disk)
+    if identity is None:
+        raise StoreDamaged("there is no store, or its identity is missing")
+    segments = Segments(
+        disk, "commitlog", segment_bytes=identity.segment_bytes, failpoints=Failpoints()
+    )
+    try:
+        return open_quarantine(disk, segments, failpoints=Failpoints()).accept()
+    finally:
+        segments.close()
