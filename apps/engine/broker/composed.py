@@ -29,7 +29,7 @@ from apps.engine.broker.produce import Appender
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
-from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.replay import load_state, replay
 from apps.engine.broker.schedule import Schedule
 from apps.engine.broker.sendback import SendBack
 from apps.engine.broker.sessions import Sessions
@@ -44,7 +44,6 @@ from apps.engine.derived.dispatch import dispatch
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
-from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.limits import GROUP_MEMBERS_MAX, MEMBERS_MAX, MIB, READERS_MAX, SESSIONS_MAX
 from apps.engine.log.commitlog import CommitLog
@@ -81,7 +80,7 @@ class Composed:
         self.queues.show(log.synced_offset)
         self.damage = Damage(log, self.queues)
         self.damage.mark()
-        content = atomic.load(disk, CHECKPOINT)
+        content = load_state(disk, log)
         self.replayed_events = replay(
             content, self.state, log=log, queues=self.queues, damage=self.damage
         )
@@ -269,6 +268,7 @@ class Composed:
             tuning=tuning,
         )
         parcels = self.queues.queue(TIMER_TOPIC, 0)
+        self.damage.rebuild_runs = self.delays.waiting.rebuild
         self.damage.on_lost(lambda _places: self.delays.waiting.forget_parcels(parcels.lost))
         self.delaydelivery = DelayDelivery(
             self.delays, self.catalog, self.recorder, bytes_max=config.batch_bytes_max // 2

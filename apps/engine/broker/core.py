@@ -162,6 +162,8 @@ class Broker(Composed):
     def _trim_deleted_topics(self) -> None:
         # A topic made again under the same name goes on counting, so that an offset names one
         # message for ever; what was sent before the deletion stays hidden.
+        if not self.catalog.snapshot.version:
+            return  # Nothing was published yet, or it was lost: that is no deletion.
         kept = self.catalog.snapshot.topics
         for queue in self.queues:
             is_gone = queue.topic not in kept and not is_own(queue.topic)

@@ -11,6 +11,7 @@ from typing import TypeVar
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
+from apps.engine.derived.timer.runfile import RunDamaged
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.quarantine import Unreadable
@@ -28,6 +29,7 @@ class Damage:
         """Bind to a store; `mark` lets readers pass over what is known."""
         self._log = log
         self._queues = queues
+        self.rebuild_runs: Callable[[RunDamaged], bool] = _cannot
         self._listeners: list[Callable[[set[tuple[str, int]]], None]] = []
 
     def on_lost(self, listener: Callable[[set[tuple[str, int]]], None]) -> None:
@@ -43,6 +45,8 @@ class Damage:
     def guarded(self, read: Callable[[], _Answer]) -> _Answer:
         """Read; where that comes to damage, put it into quarantine and read again without it.
 
+        Runs of delayed messages are made anew from the log instead.
+
         Raises StoreDamaged for damage that is known already: the reader needs what was there.
         """
         while True:
@@ -50,6 +54,9 @@ class Damage:
                 return read()
             except Unreadable as error:
                 if not self.isolate(error):
+                    raise
+            except RunDamaged as error:
+                if not self.rebuild_runs(error):
                     raise
 
     def isolate(self, error: Unreadable) -> bool:
@@ -129,6 +136,10 @@ class Damage:
                 "lost": list(_places(found)),
             },
         )
+
+
+def _cannot(_error: RunDamaged) -> bool:
+    return False
 
 
 def _entries_within(queue: ConsumeQueue, found: QuarantinedRange) -> LostMessages | None:

@@ -3,6 +3,7 @@
 Knows the checkpoint's content and the journal's topic.
 """
 
+import logging
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -16,12 +17,33 @@ from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.codec.record import decode_record
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
-from apps.engine.errors import StoreDamaged
+from apps.engine.errors import StoreDamaged, UnknownFormat
+from apps.engine.files import atomic
+from apps.engine.files.backend import Disk
 from apps.engine.limits import FETCH_BYTES_MAX
 from apps.engine.log.commitlog import CommitLog
 
+_log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint/consumers"
 _STEP = 4096
+
+
+def load_state(disk: Disk, log: CommitLog) -> dict[str, Any] | None:
+    """Return the checkpoint of consumer state; None where the journal must tell everything.
+
+    Raises StoreDamaged or UnknownFormat for one that is damaged, or gone, where the log no longer
+    has the whole journal.
+    """
+    try:
+        content = atomic.load(disk, CHECKPOINT)
+    except (StoreDamaged, UnknownFormat) as error:
+        if log.log_start:
+            raise
+        _log.warning("consumer_state_rebuilt", extra={"reason": str(error)})
+        content = None
+    if content is None and log.log_start:
+        raise StoreDamaged(f"{CHECKPOINT} is missing, and the log has not the whole journal")
+    return content
 
 
 def replay(

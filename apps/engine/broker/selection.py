@@ -109,7 +109,10 @@ def choose(
             wait=wait,
         )
         block = load(log, queue, looked, wait=wait)
-        matching = _matching(block, wanted)
+        try:
+            matching = _matching(block, wanted)
+        except StoreDamaged as error:
+            raise _located(log, looked, error) from error
         parts.append((looked, matching))
         at, count = looked.next_offset, 4 * count
         found_count += len(matching)
@@ -245,6 +248,14 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
             "is not in the log"
         )
     return MessageBlock(topic=queue.topic, queue=queue.queue, payload=payload, sizes=sizes)
+
+
+def _located(log: CommitLog, looked: Selection, error: StoreDamaged) -> StoreDamaged:
+    """Return where the log is damaged, if it is; else the error as it was."""
+    found = {}
+    for log_offset in looked.log_offsets.tolist():  # Damage is rare.
+        found.update({one.log_offset: one for one in log.examine(log_offset)})
+    return Unreadable([found[at] for at in sorted(found)]) if found else error
 
 
 def empty_block(queue: ConsumeQueue) -> MessageBlock:

@@ -4,6 +4,7 @@ Knows queues and log offsets; nothing of groups or requests. A queue's entries b
 the log is synced past them, so nobody reads what a power cut could take back.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ from dataclasses import dataclass
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import FLUSH_ENTRIES, ConsumeQueue
 from apps.engine.derived.filecache import FileCache
-from apps.engine.errors import StoreDamaged, StoreFull
+from apps.engine.errors import StoreDamaged, StoreFull, UnknownFormat
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 
+_log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint/consumequeue"
 
 
@@ -49,18 +51,25 @@ class QueueSet:
     def load(self, *, log_start: int, log_end: int) -> int:
         """Take up the checkpoint and return the log offset to dispatch from.
 
-        A checkpoint that is absent, damaged, ahead of the log or ahead of its files is dropped
-        and everything is dispatched again: the queues are derived.
+        A checkpoint that is absent, damaged or ahead of the log, or of which the files are not
+        what was written, is dropped and everything is dispatched again: the queues are derived.
+        All files are read for that, 20 bytes a message.
         """
         try:
             content = atomic.load(self._disk, CHECKPOINT)
-        except StoreDamaged:
+        except (StoreDamaged, UnknownFormat) as error:
+            _log.warning("consume_queues_rebuilt", extra={"reason": str(error)})
             content = None
         if content is None or not log_start <= int(content["dispatched_offset"]) <= log_end:
             return log_start
-        for topic, number, min_offset, end in content["queues"]:
-            self.queue(topic, number).resume(min_offset=min_offset, end=end)
-        if not all(queue.is_whole() for queue in self._queues.values()):
+        for topic, number, min_offset, end, *sums in content["queues"]:
+            self.queue(topic, number).resume(
+                min_offset=min_offset, end=end, sums=sums[0] if sums else ()
+            )
+        damaged = [queue for queue in self._queues.values() if not queue.is_whole()]
+        if damaged:
+            reason = f"files of {damaged[0].topic}/{damaged[0].queue} are not what was written"
+            _log.warning("consume_queues_rebuilt", extra={"reason": reason})
             self._queues.clear()
             return log_start
         self.dispatched_offset = self.checkpoint_offset = int(content["dispatched_offset"])
@@ -113,7 +122,9 @@ class QueueSet:
         self._failpoints.hit("derived.after_flush")
         paths = tuple(self._dirty_paths)
         self._dirty_paths.clear()
-        queues = [[q.topic, q.queue, q.min_offset, q.flushed] for q in self._queues.values()]
+        queues = [
+            [q.topic, q.queue, q.min_offset, q.flushed, q.sums] for q in self._queues.values()
+        ]
         # Where a full disk kept entries in memory, the checkpoint may not claim them.
         whole = not self._dirty_queues
         offset = self.dispatched_offset if whole else self.checkpoint_offset

@@ -1,6 +1,7 @@
 """Consume queues against the log: entry i is record i, and the counts agree."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -34,16 +35,15 @@ def queues(store: Store) -> Iterator[Finding]:
 
 
 def _compared(
-    store: Store, queues: QueueSet, dispatched: int, rows: list[list[object]]
+    store: Store, queues: QueueSet, dispatched: int, rows: list[list[Any]]
 ) -> Iterator[Finding]:
     ends: dict[tuple[str, int], int] = {}
-    for topic, number, min_offset, end, *_ in rows:
-        queue = queues.queue(str(topic), int(str(number)))
-        queue.resume(min_offset=int(str(min_offset)), end=int(str(end)))
+    for topic, number, min_offset, end, *sums in rows:
+        queue = queues.queue(topic, number)
+        queue.resume(min_offset=min_offset, end=end, sums=sums[0] if sums else ())
         if not queue.is_whole():
-            detail = f"has no {queue.end} entries"
+            detail = "its files are not what was written"
             yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
-            queue.resume(min_offset=0, end=0)
     for frame in store.frames(stop=dispatched):
         for run, entries in entries_of(frame):
             queue = queues.queue(run.topic, run.queue)

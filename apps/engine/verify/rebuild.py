@@ -45,6 +45,8 @@ def rebuild(
     Raises StoreDamaged where the log no longer has what a part is made of; the part is then left
     as it was, under another name, and put back.
     """
+    if parts & {Part.TIMERS, Part.STATE} and _log_start(disk):
+        raise StoreDamaged("the log no longer begins at its first record; only queues can be made")
     aside = {}
     for part in sorted(parts):
         path = _PATHS[part]
@@ -64,6 +66,11 @@ def rebuild(
     for old in aside.values():
         disk.remove(old)
     return report
+
+
+def _log_start(disk: Disk) -> int:
+    bases = [int(name) for name in disk.names("commitlog") if name.isdigit()]
+    return min(bases, default=0)
 
 
 def accept_loss(disk: Disk) -> int:

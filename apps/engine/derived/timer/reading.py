@@ -15,7 +15,7 @@ from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer import parcel
 from apps.engine.derived.timer.rows import FROM_LOG, Places, Rows
-from apps.engine.derived.timer.runfile import Run, crcs_of
+from apps.engine.derived.timer.runfile import Run, RunDamaged, crcs_of
 from apps.engine.errors import StoreDamaged
 from apps.engine.files.backend import NotCached
 from apps.engine.log.commitlog import CommitLog
@@ -94,7 +94,8 @@ def records_of(rows: Rows, log: CommitLog, runs: Mapping[int, Run], *, wait: boo
             if damaged:
                 raise Unreadable(damaged)
             number = int(rows["number"][chosen[int(np.argmin(is_right))]])
-            raise StoreDamaged(f"delayed message {number} is not where it was written")
+            error = StoreDamaged if source == FROM_LOG else RunDamaged
+            raise error(f"delayed message {number} is not where it was written")
         spans = zip(chosen.tolist(), starts.tolist(), (starts + sizes).tolist(), strict=True)
         for row, start, stop in spans:
             pieces[row] = payload[start:stop]
