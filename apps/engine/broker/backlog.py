@@ -184,7 +184,7 @@ class Backlog:
             watch.since_ms = look.now_ms
             return None, None
         if watch.stored_ms is None:
-            # Where it is cold or damaged, a later listing finds it, once somebody has read the message.
+            # Where it is cold or damaged, a later listing finds it, once somebody has read it.
             with suppress(ColdRead, StoreDamaged):
                 watch.stored_ms = self._times.of(queue, committed, wait=False)
         # The wall clock may have been set back since the message was stored.

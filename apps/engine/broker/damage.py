@@ -39,6 +39,11 @@ class Damage:
     def mark(self) -> None:
         """Let readers pass over what is in quarantine, and tell of each place once a start."""
         for found in self._log.quarantine.ranges:
+            if not found.is_complete:
+                # Only consume queues can tell what was in a segment that is gone.
+                whole = replace(found, lost=self._all_lost(found))
+                self._log.quarantine.add(whole, is_copied=False)
+        for found in self._log.quarantine.ranges:
             self._tell(found)
         self._mark()
 
@@ -95,14 +100,10 @@ class Damage:
         if start < journal.end:
             from_log = int(journal.read(start, 1)["log_offset"][0])
         for found in self._log.quarantine.ranges:
-            lost = [
-                one for one in found.lost if one.topic == JOURNAL_TOPIC and one.last >= start
-            ]
+            lost = [one for one in found.lost if one.topic == JOURNAL_TOPIC and one.last >= start]
             is_unknown = not found.is_complete and found.end > from_log and start < journal.end
             if (lost or is_unknown) and not found.is_accepted:
-                what = (
-                    f"{sum(map(len, lost))} records" if lost else "an unknown number of records"
-                )
+                what = f"{sum(map(len, lost))} records" if lost else "an unknown number of records"
                 raise StoreDamaged(
                     f"{what} of consumer state are in {found.length_bytes} damaged bytes at log "
                     f"offset {found.log_offset}; `manage.py rebuild --accept-loss` lets the store "

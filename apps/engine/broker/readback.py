@@ -46,8 +46,9 @@ def read_back(
 ) -> ReadBack:
     """Read the first of `offsets`, int64[n], ascending: up to `bytes_max`, at least one.
 
-    Messages that cannot be read any more come along as `lost`. Raises ColdRead when `wait` is false and the disk would have to be waited for, StoreDamaged
-    when a record is not the one expected.
+    Messages that cannot be read any more come along as `lost`. Raises ColdRead
+    when `wait` is false and the disk would have to be waited for, StoreDamaged when a record is not
+    the one expected.
     """
     near = offsets[offsets < offsets[0] + FETCH_MESSAGES_MAX]
     chosen = pick(queue, near, bytes_max=bytes_max, wait=wait)

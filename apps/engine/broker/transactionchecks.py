@@ -180,13 +180,14 @@ class TransactionChecks:
         record = None
         if not self._transactions.is_lost(half):
             record = self._transactions.record(half, wait=wait)
+        properties = {} if record is None else record.properties
         due_ms = self._schedule.due_ms(half)
         ahead_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
         return PendingTransaction(
             transaction_id=self._transactions.ids.text(half.half_offset, half.epoch),
             half_offset=half.half_offset,
-            topic="" if record is None else record.properties[REAL_TOPIC],
-            queue=0 if record is None else int(record.properties[REAL_QID]),
+            topic=properties.get(REAL_TOPIC, ""),
+            queue=int(properties.get(REAL_QID, 0)),
             message_id="" if record is None else record.message_id,
             producer_group=half.producer_group,
             begun_ms=half.begun_ms,
@@ -195,9 +196,9 @@ class TransactionChecks:
             last_check_ms=half.checked_ms or None,
             last_client_id=half.client_id,
             producers=self.producers.count(half.producer_group),
-            size_bytes=record.size_bytes,
-            keys=record.properties.get(KEYS, ""),
-            tag=record.properties.get(TAGS, ""),
+            size_bytes=0 if record is None else record.size_bytes,
+            keys=properties.get(KEYS, ""),
+            tag=properties.get(TAGS, ""),
         )
 
     def status(self) -> TransactionStatus:

@@ -253,9 +253,9 @@ class Transactions:
 
     def is_lost(self, half: Half) -> bool:
         """Say whether a half message is known to be damaged: it can only be rolled back."""
-        return bool(self._queues.queue(HALF_TOPIC, 0).lost_between(
-            half.half_offset, half.half_offset + 1
-        ))
+        return bool(
+            self._queues.queue(HALF_TOPIC, 0).lost_between(half.half_offset, half.half_offset + 1)
+        )
 
 
 def _ended(transaction_id: str, event: HalfEnded, *, is_repeat: bool = False) -> Ended:

@@ -16,7 +16,7 @@ def has_bodies(
 ) -> NDArray[np.bool_]:
     """Say of each record whether its body has its checksum: bool[n].
 
-    A loop over messages, as in `check`: CRC-32 has no array form, a body of 1 KiB takes 0.2 us.
+    A loop over messages, as in `check`: CRC-32 has no array form, a body of 1 KiB takes 0.8 us.
     """
     ints = window(payload, ">i4")
     body_bytes = ints[starts + _BODY_BYTES_AT].astype(np.int64)

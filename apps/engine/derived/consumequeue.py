@@ -55,7 +55,7 @@ class ConsumeQueue:
         self.visible = 0
         self.end = 0
         self.flushed = 0
-        # Offsets of messages that cannot be read any more, int64[n], ascending; see `broker.damage`.
+        # Offsets of messages that cannot be read any more, int64[n], ascending: `broker.damage`.
         self.lost: NDArray[np.int64] = _NOTHING
         self._files = files
         self._file_entries = file_entries

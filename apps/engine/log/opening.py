@@ -41,9 +41,7 @@ class OpenedLog:
     """Everything from here to the log's end was verified just now."""
 
 
-def open_log(
-    disk: Disk, *, segment_bytes: int, clock: Clock, failpoints: Failpoints
-) -> OpenedLog:
+def open_log(disk: Disk, *, segment_bytes: int, clock: Clock, failpoints: Failpoints) -> OpenedLog:
     """Make or recover the log. An existing store keeps the segment size it was made with.
 
     Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk.

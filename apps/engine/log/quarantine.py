@@ -58,7 +58,7 @@ class Quarantine:
         """Return the number of ranges."""
         return len(self.ranges)
 
-    def add(self, found: QuarantinedRange) -> bool:
+    def add(self, found: QuarantinedRange, *, is_copied: bool = True) -> bool:
         """Copy the bytes aside and write the range down; False where it is known.
 
         A range that names more lost messages than the one that is known replaces it, and one that
@@ -75,7 +75,8 @@ class Quarantine:
         kept = [one for one in self.ranges if one not in inside]
         ranges = sorted([*kept, found], key=lambda one: one.log_offset)
         try:
-            self._copy(found)
+            if is_copied:
+                self._copy(found)
             self._store(ranges)
         except StoreFull:
             self.ranges = tuple(ranges)

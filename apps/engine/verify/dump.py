@@ -46,7 +46,9 @@ def dump(
 
 def printable(text: str) -> str:
     """Return a text with everything escaped that a terminal could take for a command."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def _begin(store: Store, start: int | None) -> int:
@@ -109,7 +111,12 @@ def _damage(found: QuarantinedRange) -> Shown:
         "end": found.end,
         "reason": found.reason,
         "lost": [
-            {"topic": printable(one.topic), "queue": one.queue, "first": one.first, "last": one.last}
+            {
+                "topic": printable(one.topic),
+                "queue": one.queue,
+                "first": one.first,
+                "last": one.last,
+            }
             for one in found.lost
             if one.topic != FRAME_TOPIC.decode()
         ],

@@ -8,8 +8,8 @@ from apps.engine.codec.batch import starts_of
 from apps.engine.codec.bodies import has_bodies
 from apps.engine.codec.scan import queue_runs
 from apps.engine.codec.windows import window
-from apps.engine.log.recovery import check_segments
 from apps.engine.errors import EngineError
+from apps.engine.log.recovery import check_segments
 from apps.engine.log.tail import Frame
 from apps.engine.types import QuarantinedRange
 from apps.engine.verify.findings import Finding, Kind
@@ -60,9 +60,7 @@ def _records(frame: Frame) -> Iterator[Finding]:
         yield _at(frame, f"record {row} contradicts its frame")
 
 
-def _numbers(
-    frame: Frame, ends: dict[tuple[str, int], int], *, has_gap: bool
-) -> Iterator[Finding]:
+def _numbers(frame: Frame, ends: dict[tuple[str, int], int], *, has_gap: bool) -> Iterator[Finding]:
     """Each queue's offsets go on where they ended, but behind a gap and where the log begins."""
     for run in queue_runs(frame.payload, starts_of(frame.header.sizes)):
         key = (run.topic, run.queue)

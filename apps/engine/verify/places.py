@@ -57,9 +57,7 @@ def rebuild(
         accepted = rebuilding.accept_loss(disk) if accept_loss else 0
         if not parts:
             return accepted, None
-        report = rebuilding.rebuild(
-            disk, parts, config=config, clock=clock, failpoints=failpoints
-        )
+        report = rebuilding.rebuild(disk, parts, config=config, clock=clock, failpoints=failpoints)
         return accepted, report
     finally:
         lock.release()

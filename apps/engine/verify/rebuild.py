@@ -18,7 +18,8 @@ from apps.engine.files.backend import Disk
 from apps.engine.files.segments import Segments
 from apps.engine.log.identity import load_identity
 from apps.engine.log.quarantine import open_quarantine
-from apps.engine.types import RecoveryReport
+from apps.engine.types import QuarantinedRange, RecoveryReport
+from apps.engine.verify.missing import fill_missing
 
 
 class Part(StrEnum):
@@ -74,17 +75,30 @@ def _log_start(disk: Disk) -> int:
 
 
 def accept_loss(disk: Disk) -> int:
-    """Let the store open without what is in quarantine; return how many places that is about.
+    """Let the store open without what is in quarantine and without segments that are gone.
 
+    A segment that is missing or short gets its length back, with zeros: what was in it is a gap of
+    the log, whose messages are counted as unreadable. Returns how many places are accepted now.
     Raises StoreDamaged where there is no store.
     """
     identity = load_identity(disk)
     if identity is None:
         raise StoreDamaged("there is no store, or its identity is missing")
+    missing = fill_missing(disk, identity)
     segments = Segments(
         disk, "commitlog", segment_bytes=identity.segment_bytes, failpoints=Failpoints()
     )
     try:
-        return open_quarantine(disk, segments, failpoints=Failpoints()).accept()
+        quarantine = open_quarantine(disk, segments, failpoints=Failpoints())
+        for base in missing:
+            gap = QuarantinedRange(
+                log_offset=base,
+                length_bytes=identity.segment_bytes,
+                reason="the segment was missing",
+                is_gap=True,
+                is_complete=False,
+            )
+            quarantine.add(gap, is_copied=False)
+        return quarantine.accept()
     finally:
         segments.close()

@@ -14,7 +14,7 @@ from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import Record, decode_record, encode_record
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
-from apps.engine.errors import InvalidFilter, StoreDamaged
+from apps.engine.errors import InvalidFilter
 from apps.engine.failpoints import Failpoints
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.limits import KIB, MIB

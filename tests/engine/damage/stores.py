@@ -97,9 +97,7 @@ def filled(*, messages: int = 90, seed: int = 1, checkpoints: bool = True) -> Si
             properties = encode_properties({"TAGS": "AB"[number % 2], "KEYS": f"k{number}"})
             body = b"%d " % number + rng.randbytes(rng.randrange(3_000))
             records.append(
-                encode_record(
-                    topic=topic.encode(), queue=queue, body=body, properties=properties
-                )
+                encode_record(topic=topic.encode(), queue=queue, body=body, properties=properties)
             )
             number += 1
         send(broker, records, topic=topic, queue=queue)

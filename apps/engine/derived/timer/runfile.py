@@ -160,8 +160,7 @@ def _pass(failpoints: Failpoints, name: str, path: str) -> None:
 
 
 class RunDamaged(StoreDamaged):
-    """A run is not what was written; what it holds is in the log as well, as long as that has it.
-    """
+    """A run is not what was written; what it holds is in the log too, as long as that has it."""
 
 
 class _Bytes:

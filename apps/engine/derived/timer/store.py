@@ -8,8 +8,8 @@ a thread writes the run, a checkpoint puts the run into the manifest in place of
 then memory follows.
 """
 
-from bisect import bisect_right
 import logging
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
 
@@ -216,7 +216,8 @@ class TimerStore:
 
         def left(rows: Rows) -> Rows:
             is_lost = np.isin(rows["number"] // PARCEL_MESSAGES_MAX, parcels)
-            return rows[~(is_lost & (rows["source"] == FROM_LOG))]
+            kept: Rows = rows[~(is_lost & (rows["source"] == FROM_LOG))]
+            return kept
 
         if len(parcels):
             self.waiting.replace(left)
