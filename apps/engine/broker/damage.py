@@ -96,12 +96,14 @@ class Damage:
         may come again, and others may never come. A person must decide to go on without them.
         """
         journal = self._queues.queue(JOURNAL_TOPIC, 0)
-        from_log = 0
-        if start < journal.end:
-            from_log = int(journal.read(start, 1)["log_offset"][0])
+        # Up to here consume queues know all records, and state has those before its checkpoint.
+        known_to = self._queues.checkpoint_offset
+        if journal.end > journal.min_offset:
+            last = max(journal.min_offset, min(start, journal.end - 1))
+            known_to = max(known_to, int(journal.read(last, 1)["log_offset"][0]))
         for found in self._log.quarantine.ranges:
             lost = [one for one in found.lost if one.topic == JOURNAL_TOPIC and one.last >= start]
-            is_unknown = not found.is_complete and found.end > from_log and start < journal.end
+            is_unknown = not found.is_complete and found.end > known_to
             if (lost or is_unknown) and not found.is_accepted:
                 what = f"{sum(map(len, lost))} records" if lost else "an unknown number of records"
                 raise StoreDamaged(

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from apps.engine.broker.core import Broker
+from apps.engine.codec.record import encode_record
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.quarantine import load_ranges
 from apps.engine.testing.simdisk import SimulatedDisk
@@ -20,6 +21,7 @@ from tests.engine.damage.stores import (
     image,
     opened,
     read_all,
+    send,
     take,
 )
 
@@ -232,6 +234,43 @@ def test_queues_made_again_from_the_log_keep_every_number(
     assert sum(found.unreadable.values()) == len(whole.records) - len(found.records)
     ends = {key[:2]: key[2] for key in sorted(whole.records)}
     assert ends == {key[:2]: key[2] for key in sorted(found.records)}
+
+
+def test_bytes_that_may_have_been_consumer_state_are_refused_too() -> None:
+    disk = filled(messages=20)
+    broker = opened(disk)
+    take(broker, 3, settle=True)
+    broker.log.sync()
+    broker.show_synced()
+    journal = broker.queues.queue("rmq_sys_consumer_state", 0)
+    first = int(journal.read(journal.end - 1, 1)[0]["log_offset"]) - 172
+    stop = broker.log.written_offset
+    body = encode_record(topic=b"orders", queue=0, body=b"proves it")
+    send(broker, [body], topic="orders", queue=0)
+    crashed = image(disk)
+    path = f"commitlog/{first - first % 65_536:020d}"
+    crashed.open(path).write(first % 65_536, [b"\xa5" * (stop - first)])
+
+    with pytest.raises(StoreDamaged, match="an unknown number"):
+        opened(crashed)
+    assert accept_loss(crashed) == 1
+
+    assert opened(crashed).damage.range_count == 1
+
+
+def test_places_the_log_no_longer_has_are_forgotten(
+    intact: SimulatedDisk, whole: Everything
+) -> None:
+    disk = image(intact)
+    for place in places_of(whole, 4, 2):
+        flip(disk, log_place(opened(image(intact)), place)[0] + 88)
+    broker = opened(disk)
+    read_all(broker)
+    places = [one.log_offset for one in broker.log.quarantine.ranges]
+
+    broker.log.quarantine.forget_below(places[2])
+
+    assert [one.log_offset for one in load_ranges(disk)] == places[2:]
 
 
 def test_a_damaged_journal_is_refused_until_somebody_accepts_the_loss() -> None:

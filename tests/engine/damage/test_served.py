@@ -3,13 +3,13 @@
 import struct
 
 import pytest
+from mqclient.wire.batches import unpack_pulled
 
 from apps.engine.codec import wire
 from apps.engine.local.engine import LocalEngine
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
 from apps.engine.types import PullRequest, PullStatus, ReceiveRequest
-from mqclient.wire.batches import unpack_pulled
 from tests.engine.damage.stores import CONFIG, TOPICS, filled, image, opened
 
 
