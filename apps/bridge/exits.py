@@ -17,7 +17,19 @@ class Exit(IntEnum):
     FATAL = 4
     """The engine could not trust the disk any more; a start recovers."""
     UNOPENABLE = 5
-    """The store cannot be opened and a person must look; nothing was changed."""
+    """The store cannot be opened and a person must look; what was written is as it was."""
+    DAMAGED_FILES = 10
+    """`verifystore`: a small file that a store cannot be opened without is damaged."""
+    DAMAGED_LOG = 11
+    """`verifystore`: the log is damaged, at a place that may be in quarantine already."""
+    DAMAGED_QUEUES = 12
+    """`verifystore`: consume queues do not agree with the log; they are made anew from it."""
+    DAMAGED_TIMERS = 13
+    """`verifystore`: runs of delayed messages are damaged; they are made anew from the log."""
+    DAMAGED_STATE = 14
+    """`verifystore`: consumer state does not agree with the log."""
+    DAMAGED_CATALOG = 15
+    """`verifystore`: the catalog is damaged; it is published anew from the database."""
 
 
 # The supervisor gives up at once on these: the next start would end the same way.

@@ -265,13 +265,17 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullResult:
-    """The answer to a pull. `next_offset` is where to read on, whatever the status."""
+    """The answer to a pull. `next_offset` is where to read on, whatever the status.
+
+    `unreadable` counts the messages up to there that were damaged on the disk and are skipped.
+    """
 
     status: PullStatus
     block: MessageBlock
     next_offset: int
     min_offset: int
     max_offset: int
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,6 +374,47 @@ class GroupProgress:
     ready: int = 0
     lost: int = 0
     """Messages that retention deleted before the group had settled them."""
+    unreadable: int = 0
+    """How many messages of the queue no group gets any more: they were damaged on the disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostMessages:
+    """Messages that cannot be read any more: queue offsets `first` to `last`, both included."""
+
+    topic: str
+    queue: int
+    first: int
+    last: int
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedRange:
+    """Bytes of the log that are not what was written; they are kept, and never served.
+
+    `is_gap` says that whole frames are in it, so that a walk through the log jumps over it; else
+    it is bodies of records whose frame is otherwise whole. `is_complete` says that `lost` names
+    everything that was in it. `is_accepted` says that a person knows that records of consumer
+    state may be missing here, and lets the store open without them.
+    """
+
+    log_offset: int
+    length_bytes: int
+    reason: str
+    found_ms: int = 0
+    lost: tuple[LostMessages, ...] = ()
+    is_gap: bool = False
+    is_complete: bool = True
+    is_accepted: bool = False
+
+    @property
+    def end(self) -> int:
+        """Return the log offset behind it."""
+        return self.log_offset + self.length_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,3 +481,8 @@ class EngineStatus:
     """What lies in the pool and nowhere else: a kill of the process loses it."""
     retention: RetentionStatus | None = None
     """None where the engine that answers knows of none."""
+    quarantine: tuple[QuarantinedRange, ...] = ()
+    """What of the log is damaged, in log order; the first 100 places."""
+    quarantined_ranges: int = 0
+    unreadable_messages: int = 0
+    """How many messages lie in damaged places, as far as that can be told."""

@@ -136,6 +136,18 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
             "Torn tail cut when the store was opened.",
             status.recovery.cut_bytes,
         ),
+        (
+            "mqweb_quarantined_ranges",
+            "gauge",
+            "Damaged places of the log.",
+            status.quarantined_ranges,
+        ),
+        (
+            "mqweb_unreadable_messages",
+            "gauge",
+            "Messages in damaged places of the log.",
+            status.unreadable_messages,
+        ),
     ):
         yield _one(name, kind, text, value)
     if status.retention is not None:

@@ -116,4 +116,5 @@ def _answer_of(result: PullResult, tag_filter: messages.TagFilter) -> PullAnswer
         next_offset=str(result.next_offset),
         min_offset=str(result.min_offset),
         max_offset=str(result.max_offset),
+        unreadable=result.unreadable,
     )

@@ -195,14 +195,19 @@ class IncomingMessage(Struct, frozen=True, gc=False):
     invisible_until: str | UnsetType = UNSET
 
 
-class PullAnswer(Struct, frozen=True, gc=False):
-    """What a pull found; read on at `next_offset`, whatever the status."""
+class PullAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a pull found; read on at `next_offset`, whatever the status.
+
+    `unreadable` is there where messages up to `next_offset` were damaged on the disk and are
+    skipped: how many.
+    """
 
     status: PullStatus
     messages: list[IncomingMessage]
     next_offset: str
     min_offset: str
     max_offset: str
+    unreadable: int = 0
 
 
 class ReceiveBody(Request, frozen=True, gc=False):

@@ -120,16 +120,17 @@ class Burying:
     def bury(self, burial: Burial, read: ReadBack) -> NDArray[np.int64]:
         """Make dead letters of messages that were read; return the offsets of those it made.
 
-        Messages that left the lease since they were read are none of them. Raises StoreFull, with
-        nothing changed.
+        Messages that left the lease since they were read are none of them. Those that cannot be
+        read any more end without a dead letter. Raises StoreFull, with nothing changed.
         """
         entry, progress = burial.entry, burial.entry.progress
-        burial.offsets = burial.offsets[len(read.offsets) :]
+        burial.offsets = burial.offsets[read.looked :]
         if self._state.leases.get(entry.lease) is not entry:
             return read.offsets[:0]
         is_held = np.isin(read.offsets, entry.offsets)
         offsets = read.offsets[is_held]
-        if not len(offsets):
+        ended = np.sort(np.concatenate([offsets, read.lost[np.isin(read.lost, entry.offsets)]]))
+        if not len(ended):
             return offsets
         topic = dead_letter_topic(progress.group)
         copies, hashes = [], []
@@ -149,8 +150,9 @@ class Burying:
             group=progress.group,
             topic=progress.topic,
             queue=progress.queue,
-            runs=runs_of(offsets),
+            runs=runs_of(ended),
         )
-        self._recorder.commit([taken], [batch_of(topic, 0, copies, hashes)], is_internal=False)
+        batches = [batch_of(topic, 0, copies, hashes)] if copies else []
+        self._recorder.commit([taken], batches, is_internal=False)
         self.message_count += len(offsets)
         return offsets

@@ -3,14 +3,23 @@
 Knows the snapshot and where its file is; not the database it comes from.
 """
 
+import logging
+
 from apps.engine.broker import catalogfile
 from apps.engine.broker.owntopics import own_spec
-from apps.engine.errors import NotPermitted, StoreDamaged, UnknownQueue, UnknownTopic
+from apps.engine.errors import (
+    NotPermitted,
+    StoreDamaged,
+    UnknownFormat,
+    UnknownQueue,
+    UnknownTopic,
+)
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.types import PERM_READ, PERM_WRITE, CatalogSnapshot, GroupSpec, TopicSpec
 
+_log = logging.getLogger(__name__)
 FILE = "config/catalog"
 
 
@@ -18,7 +27,10 @@ class Catalog:
     """The current snapshot, and the questions asked of it at every request."""
 
     def __init__(self, disk: Disk, *, failpoints: Failpoints) -> None:
-        """Load the snapshot last obeyed; start with no topics when there is none."""
+        """Load the snapshot last obeyed; start with no topics when there is none.
+
+        One that is damaged is as none: whoever keeps the topics publishes them anew.
+        """
         self._disk = disk
         self._failpoints = failpoints
         self.snapshot = self._load()
@@ -77,7 +89,11 @@ class Catalog:
         return _with_queue(spec, queue, spec.queue_count)
 
     def _load(self) -> CatalogSnapshot:
-        content = atomic.load(self._disk, FILE)
+        try:
+            content = atomic.load(self._disk, FILE)
+        except (StoreDamaged, UnknownFormat) as error:
+            _log.error("catalog_unreadable", extra={"reason": str(error)})
+            content = None
         if content is None:
             return CatalogSnapshot()
         try:

@@ -10,6 +10,7 @@ from apps.engine.broker.backlog import Backlog
 from apps.engine.broker.begin import Begin
 from apps.engine.broker.burying import Burying
 from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.damage import Damage
 from apps.engine.broker.deadletters import DeadLetters
 from apps.engine.broker.delaydelivery import DelayDelivery
 from apps.engine.broker.delaylist import DelayList
@@ -30,7 +31,7 @@ from apps.engine.broker.produce import Appender
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
-from apps.engine.broker.replay import CHECKPOINT, replay
+from apps.engine.broker.replay import load_state, replay
 from apps.engine.broker.retention import Retention
 from apps.engine.broker.retrycounts import RetryCounts
 from apps.engine.broker.retryqueues import RetryQueues
@@ -42,12 +43,12 @@ from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.broker.transactionchecks import TransactionChecks
 from apps.engine.broker.transactions import Transactions
 from apps.engine.clock import Clock
+from apps.engine.codec.layout import TIMER_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.dispatch import dispatch
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
-from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.limits import GROUP_MEMBERS_MAX, MEMBERS_MAX, MIB, READERS_MAX, SESSIONS_MAX
 from apps.engine.log.commitlog import CommitLog
@@ -83,10 +84,16 @@ class Composed:
             log_end=log.written_offset,
             starts=load_retained(disk).queues,
         )
-        self.dispatched_records = dispatch(log.frames(start), self.queues)
+        self.dispatched_records = dispatch(
+            log.frames(start), self.queues, start=start, quarantine=log.quarantine
+        )
         self.queues.show(log.synced_offset)
-        content = atomic.load(disk, CHECKPOINT)
-        self.replayed_events = replay(content, self.state, log=log, queues=self.queues)
+        self.damage = Damage(log, self.queues)
+        self.damage.mark()
+        content = load_state(disk, log)
+        self.replayed_events = replay(
+            content, self.state, log=log, queues=self.queues, damage=self.damage
+        )
         self.appender = Appender(log, self.queues, self.catalog, config=config)
         self.levels = DelayLevels(
             config.delay_levels_ms,
@@ -317,6 +324,9 @@ class Composed:
             failpoints=failpoints,
             tuning=tuning,
         )
+        parcels = self.queues.queue(TIMER_TOPIC, 0)
+        self.damage.rebuild_runs = self.delays.waiting.rebuild
+        self.damage.on_lost(lambda _places: self.delays.waiting.forget_parcels(parcels.lost))
         self.delaydelivery = DelayDelivery(
             self.delays, self.catalog, self.recorder, bytes_max=config.batch_bytes_max // 2
         )

@@ -85,10 +85,12 @@ class Broker(Composed):
         """Read a queue. Raises ColdRead when `wait` is false and the disk would be waited for."""
         queue = self.check_pull(request)
         sent_back = self.state.failures.sent_back(request.group, request.topic, request.queue)
-        return self.fencing.pull(
-            request,
-            queue,
-            lambda: fetch(self.log, queue, request, sent_back=sent_back, wait=wait),
+        return self.damage.guarded(
+            lambda: self.fencing.pull(
+                request,
+                queue,
+                lambda: fetch(self.log, queue, request, sent_back=sent_back, wait=wait),
+            )
         )
 
     def is_pull_due(self, request: PullRequest, queue: ConsumeQueue) -> bool:
@@ -100,7 +102,7 @@ class Broker(Composed):
         self.pop.check(request)
         self.sessions.see(request.group, request.client_id, request.topics)
         self.expire()
-        return self.pop.receive(request, wait=wait)
+        return self.damage.guarded(lambda: self.pop.receive(request, wait=wait))
 
     def expire(self) -> set[tuple[str, int]]:
         """Make due leases ready; return the queues that have messages to hand out again.
@@ -160,6 +162,8 @@ class Broker(Composed):
     def _trim_deleted_topics(self) -> None:
         # A topic made again under the same name goes on counting, so that an offset names one
         # message for ever; what was sent before the deletion stays hidden.
+        if not self.catalog.snapshot.version:
+            return  # Nothing was published yet, or it was lost: that is no deletion.
         kept = self.catalog.snapshot.topics
         for queue in self.queues:
             is_gone = queue.topic not in kept and not is_own(queue.topic)

@@ -120,7 +120,11 @@ class DeadLetters:
 
     def store(self, request: Resending, read: ReadBack) -> None:
         """Send what was read, and fill in its results. Raises StoreFull, with nothing changed."""
-        request.left = request.left[len(read.offsets) :]
+        request.left = request.left[read.looked :]
+        for offset in read.lost.tolist():
+            request.results[offset] = ResendResult(
+                queue_offset=offset, outcome=Resend.FAILED, detail="damaged on the disk"
+            )
         sent_before = set(self._sent(request.group, read.offsets).tolist())
         now_ms = self._clock.wall_ms()
         sent: dict[_Place, list[tuple[int, bytes, int]]] = {}

@@ -32,7 +32,8 @@ def fetch(
 ) -> PullResult:
     """Answer a pull from what is there now, without waiting for messages.
 
-    Offsets that were `sent_back`, int64[n], are passed over as if a filter did not take them.
+    Offsets that were `sent_back`, int64[n], are passed over as if a filter did not take them; so
+    are messages that cannot be read any more, and the answer counts those.
     """
     start = request.queue_offset
     chosen: Selection | None = None
@@ -61,4 +62,5 @@ def fetch(
         next_offset=next_offset,
         min_offset=queue.min_offset,
         max_offset=queue.visible,
+        unreadable=0 if chosen is None else queue.lost_between(start, next_offset),
     )

@@ -62,6 +62,7 @@ class LevelList:
             is_meant &= looked.due_ms >= from_ms
         if to_ms is not None:
             is_meant &= looked.due_ms < to_ms
+        is_meant &= ~np.isin(looked.offsets, queue.lost, assume_unique=True)
         rows = np.flatnonzero(is_meant)[: messages_max if topic is None else CARE_MESSAGES_MAX]
         ends = np.cumsum(looked.sizes[rows], dtype=np.int64)
         rows = rows[: max(1, int(np.searchsorted(ends, _READ_BYTES, side="right")))]

@@ -109,4 +109,5 @@ class Offsets:
             - delivered
             + sum(len(entry.offsets) for entry in entries if not entry.is_out),
             lost=self._state.lost.get((group, topic, number), 0),
+            unreadable=queue.lost_between(queue.min_offset, max_offset),
         )

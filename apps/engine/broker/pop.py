@@ -5,6 +5,7 @@ retry topic is read with whatever it asks for; its messages have passed the filt
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fetch import check_amounts
 from apps.engine.broker.handles import Handles
 from apps.engine.broker.inflight import LeaseEntry
-from apps.engine.broker.journal import FRESH, Deliver, runs_of
+from apps.engine.broker.journal import FRESH, Deliver, Runs, Settle, runs_of
 from apps.engine.broker.names import check_client_id, check_group_name
 from apps.engine.broker.owntopics import retry_topic
 from apps.engine.broker.progress import QueueProgress
@@ -32,6 +33,7 @@ from apps.engine.errors import InvalidArgument
 from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.quarantine import Unreadable
 from apps.engine.types import FilterType, Lease, MessageBlock, ReceiveRequest, ReceiveResult
 
 _Item = TypeVar("_Item")
@@ -114,17 +116,19 @@ class Pop:
                 blocked.append((queue.topic, queue.queue))
                 continue
             while messages_left > 0 and bytes_left > 0:
-                # A cold queue is left for a later receive once there is something to answer.
-                lease = self._next_lease(
-                    progress,
-                    queue,
-                    request,
-                    wanted=_EVERYTHING if queue.topic == retries else wanted,
-                    looks=looks,
-                    messages_max=messages_left,
-                    bytes_max=bytes_left,
-                    wait=wait or bool(leases),
-                )
+                # A damaged queue is left for a later receive once there is something to answer.
+                with suppress(Unreadable) if leases else nullcontext():
+                    lease = None
+                    lease = self._next_lease(
+                        progress,
+                        queue,
+                        request,
+                        wanted=_EVERYTHING if queue.topic == retries else wanted,
+                        looks=looks,
+                        messages_max=messages_left,
+                        bytes_max=bytes_left,
+                        wait=wait or bool(leases),
+                    )
                 if lease is None:
                     break
                 leases.append(lease)
@@ -184,6 +188,10 @@ class Pop:
         wait: bool,
     ) -> Lease | None:
         source = self._first_ready(progress)
+        while source is not None and (gone := _lost_of(source, queue)) is not None:
+            # Nobody can try them again: they are done for the group, and counted as unreadable.
+            self._recorder.record(Settle(lease=source.lease, runs=gone))
+            source = self._first_ready(progress)
         if source is not None:
             near = source.offsets[source.offsets < source.offsets[0] + FETCH_MESSAGES_MAX]
             chosen = pick(queue, near[:messages_max], bytes_max=bytes_max, wait=wait)
@@ -261,6 +269,14 @@ class Pop:
             invisible_until_ms=until_ms,
             block=block,
         )
+
+
+def _lost_of(source: LeaseEntry, queue: ConsumeQueue) -> Runs | None:
+    """Return the messages of a lease that cannot be read any more; None where all can."""
+    if not len(queue.lost):
+        return None
+    lost = source.offsets[np.isin(source.offsets, queue.lost, assume_unique=True)]
+    return runs_of(lost) if len(lost) else None
 
 
 def _of_one_count(chosen: Selection, block: MessageBlock) -> tuple[int, Selection, MessageBlock]:

@@ -21,10 +21,19 @@ from apps.engine.types import RecordBatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBack:
-    """The first of the offsets that were asked for, and their records: as many as fit a frame."""
+    """The first of the offsets that were asked for, and their records: as many as fit a frame.
+
+    `lost` int64[n] are those among them that cannot be read any more; they have no record.
+    """
 
     offsets: NDArray[np.int64]
     records: list[Record]
+    lost: NDArray[np.int64]
+
+    @property
+    def looked(self) -> int:
+        """Return how many of the offsets that were asked for this is about."""
+        return len(self.offsets) + len(self.lost)
 
 
 def read_back(
@@ -37,12 +46,18 @@ def read_back(
 ) -> ReadBack:
     """Read the first of `offsets`, int64[n], ascending: up to `bytes_max`, at least one.
 
-    Raises ColdRead when `wait` is false and the disk would have to be waited for, StoreDamaged
-    when a record is not the one expected.
+    Messages that cannot be read any more come along as `lost`. Raises ColdRead
+    when `wait` is false and the disk would have to be waited for, StoreDamaged when a record is not
+    the one expected.
     """
     near = offsets[offsets < offsets[0] + FETCH_MESSAGES_MAX]
     chosen = pick(queue, near, bytes_max=bytes_max, wait=wait)
-    return ReadBack(offsets=chosen.offsets, records=records_of(log, queue, chosen, wait=wait))
+    is_lost = np.isin(near, queue.lost, assume_unique=True) & (near < chosen.next_offset)
+    return ReadBack(
+        offsets=chosen.offsets,
+        records=records_of(log, queue, chosen, wait=wait),
+        lost=near[is_lost],
+    )
 
 
 def records_of(
@@ -53,6 +68,8 @@ def records_of(
     A loop over messages: each is to get other properties, which have no array form. Reading and
     writing one again costs 20 us for a body of 1 KiB.
     """
+    if not len(chosen.sizes):
+        return []
     block = load(log, queue, chosen, wait=wait)
     return [decode_record(block.payload, start) for start in starts_of(block.sizes).tolist()]
 

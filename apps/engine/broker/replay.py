@@ -3,9 +3,12 @@
 Knows the checkpoint's content and the journal's topic.
 """
 
+import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from apps.engine.broker.damage import Damage
 from apps.engine.broker.journal import Assigned, Event, decode_event
 from apps.engine.broker.selection import Selection, load, select
 from apps.engine.broker.state import ConsumerState
@@ -14,27 +17,55 @@ from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.codec.record import decode_record
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
-from apps.engine.errors import StoreDamaged
+from apps.engine.errors import StoreDamaged, UnknownFormat
+from apps.engine.files import atomic
+from apps.engine.files.backend import Disk
 from apps.engine.limits import FETCH_BYTES_MAX
 from apps.engine.log.commitlog import CommitLog
 
+_log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint/consumers"
 _STEP = 4096
 
 
+def load_state(disk: Disk, log: CommitLog) -> dict[str, Any] | None:
+    """Return the checkpoint of consumer state; None where the journal must tell everything.
+
+    Raises StoreDamaged or UnknownFormat for one that is damaged, or gone, where the log no longer
+    has the whole journal.
+    """
+    try:
+        content = atomic.load(disk, CHECKPOINT)
+    except (StoreDamaged, UnknownFormat) as error:
+        if log.log_start:
+            raise
+        _log.warning("consumer_state_rebuilt", extra={"reason": str(error)})
+        content = None
+    if content is None and log.log_start:
+        raise StoreDamaged(f"{CHECKPOINT} is missing, and the log has not the whole journal")
+    return content
+
+
 def replay(
-    content: dict[str, Any] | None, state: ConsumerState, *, log: CommitLog, queues: QueueSet
+    content: dict[str, Any] | None,
+    state: ConsumerState,
+    *,
+    log: CommitLog,
+    queues: QueueSet,
+    damage: Damage,
 ) -> int:
     """Fill `state` and return how many events were applied.
 
-    Raises StoreDamaged when the checkpoint does not fit the journal or cannot be read.
+    Raises StoreDamaged when the checkpoint does not fit the journal or cannot be read, or when
+    records behind it are damaged and nobody has accepted that.
     """
     journal = queues.queue(JOURNAL_TOPIC, 0)
     start = journal.min_offset
 
     def read(number: int) -> tuple[Assigned, int] | None:
         """Return the assignment that is record `number` of the journal, and its wall time."""
-        if not journal.min_offset <= number < journal.visible:
+        is_there = journal.min_offset <= number < journal.visible
+        if not is_there or journal.lost_between(number, number + 1):
             return None
         ((event, at_ms),) = _events(log, journal, _one(journal, number))
         return (event, at_ms) if isinstance(event, Assigned) else None
@@ -56,18 +87,27 @@ def replay(
             f"the journal holds {journal.min_offset} to {journal.visible}"
         )
     applied = 0
+    damage.check_journal(start)
     while start < journal.visible:
-        chosen = select(
-            journal, start, messages_max=_STEP, bytes_max=FETCH_BYTES_MAX, hashes=None, wait=True
-        )
-        for row, (event, at_ms) in enumerate(_events(log, journal, chosen)):
-            state.apply(event, number=start + row, at_ms=at_ms)
+        chosen, found = damage.guarded(partial(_next, log, journal, start))
+        damage.check_journal(start)
+        for number, (event, at_ms) in zip(chosen.offsets.tolist(), found, strict=True):
+            state.apply(event, number=number, at_ms=at_ms)
             applied += 1
         start = chosen.next_offset
     for (topic, number), floor in state.floors.items():
         queue = queues.queue(topic, number)
         queue.min_offset = max(queue.min_offset, min(floor, queue.end))
     return applied
+
+
+def _next(
+    log: CommitLog, journal: ConsumeQueue, start: int
+) -> tuple[Selection, list[tuple[Event, int]]]:
+    chosen = select(
+        journal, start, messages_max=_STEP, bytes_max=FETCH_BYTES_MAX, hashes=None, wait=True
+    )
+    return chosen, list(_events(log, journal, chosen))
 
 
 def _one(journal: ConsumeQueue, number: int) -> Selection:

@@ -19,7 +19,7 @@ from apps.engine.broker.owntopics import own_spec
 from apps.engine.broker.produce import CheckedBatch
 from apps.engine.broker.readback import batch_of, records_of
 from apps.engine.broker.recorder import Recorder
-from apps.engine.broker.selection import Selection
+from apps.engine.broker.selection import Selection, without
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.codec.copies import copy_record
@@ -39,13 +39,14 @@ GROUP = "CID_RMQ_SYS_SCHEDULE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Messages at the head of a level's queue that were due when they were read.
+    """The first `count` messages of a level's queue, which were due when they were read.
 
-    `head` has as many of them as `records`.
+    `records` are those of them that can be read.
     """
 
     queue: ConsumeQueue
     head: "Waiting"
+    count: int
     records: list[Record]
 
 
@@ -115,10 +116,12 @@ class Schedule:
         ends = np.cumsum(found.sizes, dtype=np.int64)
         fitting = max(1, int(np.searchsorted(ends, self._bytes_max, side="right")))
         count = min(self._ready(found), fitting)
+        readable = without(found.first(count), queue.lost)
         return Due(
             queue=queue,
             head=found,
-            records=records_of(self._log, queue, found.first(count), wait=wait),
+            count=count,
+            records=records_of(self._log, queue, readable, wait=wait),
         )
 
     def deliver(self, due: Due) -> int:
@@ -128,7 +131,7 @@ class Schedule:
         clock was set back. Messages whose topic is gone are passed over, and counted in
         `without_topic`. Raises StoreFull, with nothing changed.
         """
-        first, count = int(due.head.offsets[0]), len(due.records)
+        first, count = int(due.head.offsets[0]), due.count
         # The clock may have jumped since they were read, and hold them back now.
         now = self.waiting(due.queue, first, count, wait=True)
         if self._start(due.queue) != first or self._ready(now) < count:
@@ -143,7 +146,7 @@ class Schedule:
         self._recorder.commit([commit], batches, is_internal=False)
         self.without_topic += lost
         self._late_ms[due.queue.queue] = self._clock.wall_ms() - int(now.due_ms[-1])
-        return count - lost.total()
+        return len(due.records) - lost.total()
 
     def states(self) -> tuple[DelayLevelState, ...]:
         """Return where each level is; a level that is gone from the table has no delay."""

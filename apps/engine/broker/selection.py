@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from apps.engine.codec import layout
 from apps.engine.codec.batch import starts_of
+from apps.engine.codec.bodies import has_bodies
 from apps.engine.codec.properties import decode_properties
 from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
@@ -19,6 +20,7 @@ from apps.engine.files.backend import NotCached
 from apps.engine.filters.subscription import Filter
 from apps.engine.limits import MIB
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.quarantine import Unreadable
 from apps.engine.types import MessageBlock
 
 # How far one filtered read looks for matches before it answers with where to go on; meanwhile
@@ -107,7 +109,10 @@ def choose(
             wait=wait,
         )
         block = load(log, queue, looked, wait=wait)
-        matching = _matching(block, wanted)
+        try:
+            matching = _matching(block, wanted)
+        except StoreDamaged as error:
+            raise _located(log, looked, error) from error
         parts.append((looked, matching))
         at, count = looked.next_offset, 4 * count
         found_count += len(matching)
@@ -149,7 +154,7 @@ def select(
         sizes=entries["size_bytes"].astype(np.int32),
         next_offset=next_offset,
     )
-    return _cut(found, messages_max, bytes_max)
+    return _cut(without(found, queue.lost), messages_max, bytes_max)
 
 
 def _cut(found: Selection, messages_max: int, bytes_max: int) -> Selection:
@@ -183,7 +188,21 @@ def without(found: Selection, offsets: NDArray[np.int64]) -> Selection:
 def pick(
     queue: ConsumeQueue, offsets: NDArray[np.int64], *, bytes_max: int, wait: bool
 ) -> Selection:
-    """Choose the given offsets, ascending and close together, up to `bytes_max`; at least one."""
+    """Choose the given offsets, ascending and close together, up to `bytes_max`; at least one.
+
+    Messages that cannot be read any more are passed over; where all are, nothing is chosen.
+    """
+    asked = offsets
+    if len(queue.lost):
+        offsets = offsets[~np.isin(offsets, queue.lost, assume_unique=True)]
+        if not len(offsets):
+            nothing = np.empty(0, dtype=np.int64)
+            return Selection(
+                offsets=nothing,
+                log_offsets=nothing,
+                sizes=_NOTHING,
+                next_offset=int(asked[-1]) + 1,
+            )
     first = int(offsets[0])
     entries = queue.read(first, int(offsets[-1]) - first + 1, wait=wait)[offsets - first]
     sizes = entries["size_bytes"].astype(np.int32)
@@ -200,8 +219,8 @@ def pick(
 def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) -> MessageBlock:
     """Read the chosen records, and prove that they are the ones the entries mean.
 
-    Raises ColdRead when `wait` is false and the disk would have to be waited for, StoreDamaged
-    when a record is not the one expected.
+    Raises ColdRead when `wait` is false and the disk would have to be waited for, Unreadable for
+    records that are damaged in the log, StoreDamaged when a record is not the one expected.
     """
     log_offsets, sizes = chosen.log_offsets, chosen.sizes
     if not len(sizes):
@@ -218,10 +237,25 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
         & (longs[starts + 20] == chosen.offsets)
         & (longs[starts + 28] == log_offsets)
     )
+    is_right &= has_bodies(payload, starts, sizes)
     if not is_right.all():
-        wrong = int(chosen.offsets[int(np.argmin(is_right))])
-        raise StoreDamaged(f"queue {queue.topic}/{queue.queue} offset {wrong} is not in the log")
+        wrong = int(np.argmin(is_right))
+        damaged = log.examine(int(log_offsets[wrong]))
+        if damaged:
+            raise Unreadable(damaged)
+        raise StoreDamaged(
+            f"queue {queue.topic}/{queue.queue} offset {int(chosen.offsets[wrong])} "
+            "is not in the log"
+        )
     return MessageBlock(topic=queue.topic, queue=queue.queue, payload=payload, sizes=sizes)
+
+
+def _located(log: CommitLog, looked: Selection, error: StoreDamaged) -> StoreDamaged:
+    """Return where the log is damaged, if it is; else the error as it was."""
+    found = {}
+    for log_offset in looked.log_offsets.tolist():  # Damage is rare.
+        found.update({one.log_offset: one for one in log.examine(log_offset)})
+    return Unreadable([found[at] for at in sorted(found)]) if found else error
 
 
 def empty_block(queue: ConsumeQueue) -> MessageBlock:

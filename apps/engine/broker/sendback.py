@@ -190,7 +190,11 @@ class SendBack:
 
         What somebody else sent back or settled meanwhile is answered ALREADY.
         """
-        request.left[place] = request.left[place][len(read.offsets) :]
+        request.left[place] = request.left[place][read.looked :]
+        for offset in read.lost.tolist():
+            # Nobody can try it again, and its reader may commit beyond it.
+            gone = ReturnResult(outcome=Returned.GONE)
+            request.results[request.indexes[*place, offset]] = gone
         spec = self._catalog.group(request.group)
         now_ms = self._clock.wall_ms()
         batches: dict[int | None, _Copies] = {}

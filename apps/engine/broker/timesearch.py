@@ -34,6 +34,8 @@ class StoreTimes:
 
         Raises ColdRead when `wait` is false and the disk would have to be waited for.
         """
+        if queue.lost_between(queue_offset, queue_offset + 1):
+            queue_offset = _readable_near(queue, queue_offset)
         key = (queue.topic, queue.queue, queue_offset)
         time_ms = self._times.get(key)
         if time_ms is None:
@@ -68,3 +70,16 @@ class StoreTimes:
         except NotCached as error:
             raise ColdRead(lambda: self._log.warm(starts, sizes)) from error
         return int.from_bytes(found, "big")
+
+
+def _readable_near(queue: ConsumeQueue, queue_offset: int) -> int:
+    """Return the first message behind one that cannot be read, else the last before it."""
+    lost = set(queue.lost.tolist())
+    behind = queue_offset
+    while behind < queue.visible and behind in lost:
+        behind += 1
+    if behind < queue.visible:
+        return behind
+    while queue_offset > queue.min_offset and queue_offset in lost:
+        queue_offset -= 1
+    return queue_offset

@@ -80,6 +80,9 @@ class TransactionChecks:
         """
         self.producers.see(producer_group, client_id)
         due = self._schedule.due(producer_group, self._clock.monotonic_ms(), checks_max)
+        # Producers cannot decide about what nobody can read; it is given up when it is too old.
+        pending = self._state.pending
+        due = [offset for offset in due if not self._transactions.is_lost(pending[offset])]
         checks: list[Check] = []
         size_bytes = 0
         for half_offset in due:
@@ -171,17 +174,21 @@ class TransactionChecks:
     def row(self, half: Half, *, wait: bool) -> PendingTransaction:
         """Return a half message as operators see it.
 
-        Raises ColdRead when `wait` is false and the disk would have to be waited for.
+        One that cannot be read any more has no topic and no message id. Raises ColdRead when `wait`
+        is false and the disk would have to be waited for.
         """
-        record = self._transactions.record(half, wait=wait)
+        record = None
+        if not self._transactions.is_lost(half):
+            record = self._transactions.record(half, wait=wait)
+        properties = {} if record is None else record.properties
         due_ms = self._schedule.due_ms(half)
         ahead_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
         return PendingTransaction(
             transaction_id=self._transactions.ids.text(half.half_offset, half.epoch),
             half_offset=half.half_offset,
-            topic=record.properties[REAL_TOPIC],
-            queue=int(record.properties[REAL_QID]),
-            message_id=record.message_id,
+            topic=properties.get(REAL_TOPIC, ""),
+            queue=int(properties.get(REAL_QID, 0)),
+            message_id="" if record is None else record.message_id,
             producer_group=half.producer_group,
             begun_ms=half.begun_ms,
             checks=half.checks,
@@ -189,9 +196,9 @@ class TransactionChecks:
             last_check_ms=half.checked_ms or None,
             last_client_id=half.client_id,
             producers=self.producers.count(half.producer_group),
-            size_bytes=record.size_bytes,
-            keys=record.properties.get(KEYS, ""),
-            tag=record.properties.get(TAGS, ""),
+            size_bytes=0 if record is None else record.size_bytes,
+            keys=properties.get(KEYS, ""),
+            tag=properties.get(TAGS, ""),
         )
 
     def status(self) -> TransactionStatus:

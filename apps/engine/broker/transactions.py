@@ -35,6 +35,7 @@ from apps.engine.errors import (
     MalformedBatch,
     Overloaded,
     SequenceTooOld,
+    StoreDamaged,
     TransactionDecided,
     UnknownTransaction,
 )
@@ -204,9 +205,11 @@ class Transactions:
 
         Raises StoreFull; ColdRead when `wait` is false and the disk would have to be waited for.
         """
-        record = self.record(half, wait=wait)
         event = HalfEnded(half_offset=half.half_offset, outcome=Outcome.GIVEN_UP)
-        self._decide(event, [given_up_batch(record, checks=half.checks)])
+        batches: list[CheckedBatch] = []
+        if not self.is_lost(half):
+            batches.append(given_up_batch(self.record(half, wait=wait), checks=half.checks))
+        self._decide(event, batches)
 
     def _decide(self, event: HalfEnded, batches: list[CheckedBatch]) -> None:
         decision = decision_batch(event.half_offset, now_ms=self._clock.wall_ms())
@@ -235,7 +238,10 @@ class Transactions:
         return half
 
     def record(self, half: Half, *, wait: bool) -> Record:
-        """Return the record of a half message; raises ColdRead when it may not wait for it."""
+        """Return the record of a half message.
+
+        Raises ColdRead when it may not wait for it, StoreDamaged when it cannot be read any more.
+        """
         found = read_back(
             self._log,
             self._queues.queue(HALF_TOPIC, 0),
@@ -243,7 +249,15 @@ class Transactions:
             bytes_max=FETCH_BYTES_MAX,
             wait=wait,
         )
+        if not found.records:
+            raise StoreDamaged(f"half message {half.half_offset} was damaged on the disk")
         return found.records[0]
+
+    def is_lost(self, half: Half) -> bool:
+        """Say whether a half message is known to be damaged: it can only be rolled back."""
+        return bool(
+            self._queues.queue(HALF_TOPIC, 0).lost_between(half.half_offset, half.half_offset + 1)
+        )
 
 
 def _ended(transaction_id: str, event: HalfEnded, *, is_repeat: bool = False) -> Ended:

@@ -44,6 +44,7 @@ STATUS_CODES = {
 
 assert BATCH_HEADER_BYTES == 16
 assert _APPENDED.size == 24
+_UNREADABLE_MAX = 0xFFFFFF
 assert _PULLED.size == 32
 assert set(STATUS_CODES) == set(PullStatus)
 
@@ -93,10 +94,13 @@ def build_appended(appended: Appended) -> bytes:
 
 
 def build_pull(result: PullResult) -> list[Buffer]:
-    """Return the MQP1 answer to a pull, in parts: status and offsets, then one batch."""
+    """Return the MQP1 answer to a pull, in parts: status and offsets, then one batch.
+
+    How many messages were unreadable shares a word with the status, above its lowest byte.
+    """
     head = _PULLED.pack(
         b"MQP1",
-        STATUS_CODES[result.status],
+        STATUS_CODES[result.status] | min(result.unreadable, _UNREADABLE_MAX) << 8,
         result.next_offset,
         result.min_offset,
         result.max_offset,

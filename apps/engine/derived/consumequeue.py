@@ -4,11 +4,12 @@ Knows entries and files of entries; not what a topic may do, nor who reads. Entr
 and go to the files in large writes: they are derived, so nothing is lost when they never get there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.engine.codec.checksum import crc32
 from apps.engine.codec.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.names import queue_directory
@@ -17,6 +18,7 @@ from apps.engine.files.backend import NotCached
 
 # 80 KiB a write: large enough that the call is cheap, small enough to keep per busy queue.
 FLUSH_ENTRIES = 4096
+_NOTHING = np.empty(0, dtype=np.int64)
 
 
 class ColdRead(NotCached):
@@ -34,9 +36,11 @@ class ConsumeQueue:
     __slots__ = (
         "_file_entries",
         "_files",
+        "_sums",
         "_tail",
         "end",
         "flushed",
+        "lost",
         "min_offset",
         "queue",
         "topic",
@@ -51,13 +55,23 @@ class ConsumeQueue:
         self.visible = 0
         self.end = 0
         self.flushed = 0
+        # Offsets of messages that cannot be read any more, int64[n], ascending: `broker.damage`.
+        self.lost: NDArray[np.int64] = _NOTHING
         self._files = files
         self._file_entries = file_entries
+        # By file number: the first entry in it that was written, and the CRC-32 from there on.
+        self._sums: dict[int, tuple[int, int]] = {}
         # Bytes and no array: adding one entry to them costs a tenth.
         self._tail = bytearray()
 
-    def resume(self, *, min_offset: int, end: int) -> None:
-        """Take up what the files held at a checkpoint; later entries in them count as unwritten."""
+    def resume(
+        self, *, min_offset: int, end: int, sums: Iterable[tuple[int, int, int]] = ()
+    ) -> None:
+        """Take up what the files held at a checkpoint; later entries in them count as unwritten.
+
+        `sums` is what `sums` of then returned.
+        """
+        self._sums = {number: (first, crc) for number, first, crc in sums}
         self.min_offset = min_offset
         self.visible = self.end = self.flushed = end
         self._tail.clear()
@@ -66,6 +80,13 @@ class ConsumeQueue:
         """Add entries at the end: QUEUE_ENTRY[n]."""
         self._tail += entries.tobytes()
         self.end += len(entries)
+
+    def lost_between(self, start: int, stop: int) -> int:
+        """Return how many messages from `start` up to, not with, `stop` cannot be read any more."""
+        if not len(self.lost):
+            return 0
+        first, last = np.searchsorted(self.lost, (start, stop)).tolist()
+        return int(last - first)
 
     @property
     def unflushed(self) -> int:
@@ -109,7 +130,11 @@ class ConsumeQueue:
             if not position or start <= self.min_offset:
                 self._files.disk.make_directory(queue_directory(self.topic, self.queue))
             file = self._files.get(path, create=True)
-            file.write(position, [self._in_memory(start, stop)])
+            data = self._in_memory(start, stop)
+            file.write(position, [data])
+            number = start // self._file_entries
+            first, crc = self._sums.get(number, (start, 0))
+            self._sums[number] = (first, crc32(data, crc))
             paths.append(path)
             start = stop
         self.flushed = self.end
@@ -146,15 +171,33 @@ class ConsumeQueue:
             self._files.forget(path)
         return paths
 
+    @property
+    def sums(self) -> list[tuple[int, int, int]]:
+        """Return number, first entry and CRC-32 of each file that has entries to be read."""
+        kept = self.min_offset // self._file_entries
+        return [(number, *self._sums[number]) for number in sorted(self._sums) if number >= kept]
+
     def is_whole(self) -> bool:
-        """Say whether the files hold at least the entries a checkpoint promised."""
+        """Say whether the files hold what was written to them: all of it is read, for a start."""
         if self.flushed <= self.min_offset:
             return True
-        path, position = self._place(self.flushed - 1)
+        at = self.min_offset
+        for number, first, crc in self.sums:
+            stop = min(self.flushed, (number + 1) * self._file_entries)
+            if first > at or self._crc(first, stop) != crc:
+                return False
+            at = stop
+        return at >= self.flushed
+
+    def _crc(self, start: int, stop: int) -> int | None:
+        """Return the CRC-32 of entries of one file; None where it does not have them."""
+        path, position = self._place(start)
+        data = bytearray((stop - start) * QUEUE_ENTRY_BYTES)
         try:
-            return self._files.get(path).size() >= position + QUEUE_ENTRY_BYTES
+            found = self._files.get(path).read_into(position, memoryview(data))
         except FileNotFoundError:
-            return False
+            return None
+        return crc32(data) if found == len(data) else None
 
     def _in_memory(self, start: int, stop: int) -> bytearray:
         """Return a copy of entries of the tail, which could not grow under a view."""

@@ -4,30 +4,89 @@ Knows frames and queues. Idempotent: an entry a queue already has is skipped by 
 so dispatching the same stretch of log twice changes nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from apps.engine.codec.batch import queue_entries, starts_of
-from apps.engine.codec.layout import SCHEDULE_TOPIC
-from apps.engine.codec.scan import due_times, property_sections, queue_runs, tag_hashes
+from apps.engine.codec.layout import QUEUE_ENTRY, SCHEDULE_TOPIC
+from apps.engine.codec.scan import QueueRun, due_times, property_sections, queue_runs, tag_hashes
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreDamaged
+from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.tail import Frame
+from apps.engine.types import LostMessages
 
 
-def dispatch(frames: Iterable[Frame], queues: QueueSet) -> int:
+def dispatch(
+    frames: Iterable[Frame],
+    queues: QueueSet,
+    *,
+    start: int = 0,
+    quarantine: Quarantine | None = None,
+) -> int:
     """Give every record of `frames` its entry and return how many records were read.
 
-    Raises StoreDamaged when a queue would get a hole.
+    `frames` begin at log offset `start`. What lies in quarantine gets entries without a record,
+    so that every queue offset behind it stays the same. Raises StoreDamaged when a queue would
+    get another hole.
     """
-    count = 0
+    count, at = 0, start
     for frame in frames:
+        if quarantine is not None and quarantine.ranges:
+            _fill(frame.log_offset, at, queues, quarantine)
+            _name_holes(frame, queues, quarantine)
+            at = frame.log_offset
         dispatch_frame(frame, queues)
         count += len(frame.header.sizes)
+    if quarantine is not None and quarantine.ranges:
+        _fill(quarantine.ranges[-1].end, at, queues, quarantine)
     return count
 
 
-def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
-    """Give every record of one frame its entry."""
+def _fill(stop: int, start: int, queues: QueueSet, quarantine: Quarantine) -> None:
+    """Give the messages of gaps from `start` up to `stop` entries that name no record."""
+    for gap in quarantine.within(start, stop):
+        if not gap.is_gap:
+            continue  # Its frame is read like any other.
+        for lost in gap.lost:
+            _extend(queues, lost, log_offset=gap.log_offset)
+        queues.dispatched_offset = max(queues.dispatched_offset, gap.end)
+
+
+def _extend(queues: QueueSet, lost: LostMessages, *, log_offset: int) -> None:
+    queue = queues.queue(lost.topic, lost.queue)
+    if queue.end == 0 and lost.first > 0:
+        queue.resume(min_offset=lost.first, end=lost.first)
+    count = lost.last + 1 - queue.end
+    if count <= 0:
+        return
+    entries = np.zeros(count, dtype=QUEUE_ENTRY)
+    entries["log_offset"] = log_offset
+    queue.append(entries)
+    queues.added(queue, frame_end=queues.dispatched_offset)
+
+
+def _name_holes(frame: Frame, queues: QueueSet, quarantine: Quarantine) -> None:
+    """Find offsets a queue misses before a frame, and say that they were in the gap before it."""
+    gaps = [one for one in quarantine.within(0, frame.log_offset) if one.is_gap]
+    if not gaps:
+        return
+    for run in queue_runs(frame.payload, starts_of(frame.header.sizes)):
+        queue = queues.find(run.topic, run.queue)
+        end = 0 if queue is None else queue.end
+        if end and end < run.first_queue_offset:
+            lost = LostMessages(
+                topic=run.topic, queue=run.queue, first=end, last=run.first_queue_offset - 1
+            )
+            quarantine.add(replace(gaps[-1], lost=(*gaps[-1].lost, lost)))
+            _extend(queues, lost, log_offset=gaps[-1].log_offset)
+
+
+def entries_of(frame: Frame) -> Iterator[tuple[QueueRun, NDArray[np.void]]]:
+    """Iterate over the queues of a frame's records, with the entries of those: QUEUE_ENTRY[n]."""
     sizes = frame.header.sizes
     starts = starts_of(sizes)
     properties = property_sections(frame.payload, starts, sizes)
@@ -38,6 +97,12 @@ def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
             hashes[run.rows] = due_times(properties, run.rows)
     entries = queue_entries(starts, sizes, hashes, log_offset=frame.payload_log_offset)
     for run in runs:
+        yield run, entries[run.rows]
+
+
+def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
+    """Give every record of one frame its entry."""
+    for run, entries in entries_of(frame):
         queue = queues.queue(run.topic, run.queue)
         if queue.end == 0 and run.first_queue_offset > 0:
             # The log no longer holds this queue's first messages.
@@ -49,6 +114,6 @@ def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
                 f"{run.first_queue_offset - 1} before log offset {frame.payload_log_offset}"
             )
         if known < len(run.rows):
-            queue.append(entries[run.rows[known:]])
+            queue.append(entries[known:])
             queues.added(queue, frame_end=frame.header.end)
     queues.dispatched_offset = max(queues.dispatched_offset, frame.header.end)

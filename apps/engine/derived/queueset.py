@@ -4,18 +4,20 @@ Knows queues and log offsets; nothing of groups or requests. A queue's entries b
 the log is synced past them, so nobody reads what a power cut could take back.
 """
 
+import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import FLUSH_ENTRIES, ConsumeQueue
 from apps.engine.derived.filecache import FileCache
-from apps.engine.errors import Busy, EngineError, StoreDamaged
+from apps.engine.errors import Busy, EngineError, StoreDamaged, UnknownFormat
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 
+_log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint/consumequeue"
 
 
@@ -52,35 +54,42 @@ class QueueSet:
         self._cleaned: dict[tuple[str, int], int] = {}
 
     def load(
-        self, *, log_start: int, log_end: int, starts: Iterable[tuple[str, int, int]] = ()
+        self, *, log_start: int, log_end: int, starts: Collection[tuple[str, int, int]] = ()
     ) -> int:
         """Take up the checkpoint and return the log offset to dispatch from.
 
-        A checkpoint that is absent, damaged, ahead of the log or ahead of its files is dropped
-        and everything is dispatched again: the queues are derived. `starts` are topic, queue and
-        first queue offset of the messages from `log_start` on; others begin at 0.
+        A checkpoint that is absent, damaged or ahead of the log, or of which the files are not
+        what was written, is dropped and everything is dispatched again: the queues are derived.
+        All files are read for that, 20 bytes a message. `starts` are topic, queue and first queue
+        offset of the messages from `log_start` on; others begin at 0.
         """
         try:
             content = atomic.load(self._disk, CHECKPOINT)
-        except StoreDamaged:
+        except (StoreDamaged, UnknownFormat) as error:
+            _log.warning("consume_queues_rebuilt", extra={"reason": str(error)})
             content = None
         begins = {(topic, number): offset for topic, number, offset in starts}
-        if content is not None and log_start <= int(content["dispatched_offset"]) <= log_end:
-            for topic, number, min_offset, end in content["queues"]:
-                begin = min(begins.pop((topic, number), 0), end)
-                self.queue(topic, number).resume(min_offset=max(min_offset, begin), end=end)
-                self._durable_begins[topic, number] = min_offset
-            if all(queue.is_whole() for queue in self._queues.values()):
-                self._resume(begins)
-                dispatched_offset = int(content["dispatched_offset"])
-                self.dispatched_offset = self.checkpoint_offset = dispatched_offset
-                self.durable_offset = dispatched_offset
-                return dispatched_offset
+        if content is None or not log_start <= int(content["dispatched_offset"]) <= log_end:
+            self._resume(begins)
+            return log_start
+        for topic, number, min_offset, end, *sums in content["queues"]:
+            begin = min(begins.pop((topic, number), 0), end)
+            self.queue(topic, number).resume(
+                min_offset=max(min_offset, begin), end=end, sums=sums[0] if sums else ()
+            )
+            self._durable_begins[topic, number] = min_offset
+        damaged = [queue for queue in self._queues.values() if not queue.is_whole()]
+        if damaged:
+            reason = f"files of {damaged[0].topic}/{damaged[0].queue} are not what was written"
+            _log.warning("consume_queues_rebuilt", extra={"reason": reason})
             self._queues.clear()
             self._durable_begins.clear()
-            begins = {(topic, number): offset for topic, number, offset in starts}
+            self._resume({(topic, number): offset for topic, number, offset in starts})
+            return log_start
         self._resume(begins)
-        return log_start
+        self.dispatched_offset = self.checkpoint_offset = int(content["dispatched_offset"])
+        self.durable_offset = self.dispatched_offset
+        return self.dispatched_offset
 
     def _resume(self, begins: dict[tuple[str, int], int]) -> None:
         for place, begin in begins.items():
@@ -134,7 +143,9 @@ class QueueSet:
         paths = tuple(self._dirty_paths.union(self._unsynced_paths))
         self._dirty_paths.clear()
         self._unsynced_paths.clear()
-        queues = [[q.topic, q.queue, q.min_offset, q.flushed] for q in self._queues.values()]
+        queues = [
+            [q.topic, q.queue, q.min_offset, q.flushed, q.sums] for q in self._queues.values()
+        ]
         # Where a full disk kept entries in memory, the checkpoint may not claim them.
         whole = not self._dirty_queues
         offset = self.dispatched_offset if whole else self.checkpoint_offset

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from apps.engine.errors import EngineError
 from apps.engine.local.host import Host
+from apps.engine.log.quarantine import Unreadable
 
 _log = logging.getLogger(__name__)
 
@@ -87,5 +88,8 @@ async def move_delayed(host: Host) -> None:
         except EngineError as error:
             _log.warning("delays_not_moved", extra={"error": str(error)})
             waiting.abandon(job)
+            if isinstance(error, Unreadable):
+                # The next plan goes without what cannot be read.
+                host.broker.damage.isolate(error)
         else:
             waiting.adopt(job)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from apps.engine.broker.core import Broker
@@ -20,6 +21,7 @@ from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.errors import EngineError, Overloaded, Stopping, SyncFailed, SyncStuck, WriteFailed
 from apps.engine.local.timer import Timer
 from apps.engine.log.groupcommit import GroupCommit
+from apps.engine.log.quarantine import Unreadable
 from apps.engine.types import AckMode, Appended
 
 _log = logging.getLogger(__name__)
@@ -162,26 +164,33 @@ class Host:
 
     async def warmly(self, read: Callable[[bool], _Answer]) -> _Answer:
         """Read without waiting for the disk; where that fails, let a thread wait first."""
+        guarded = self.broker.damage.guarded
         with self.broker.log.front.pins.held():
             try:
-                return read(False)
+                return guarded(partial(read, False))
             except ColdRead as cold:
-                await self.loop.run_in_executor(self._read_threads, cold.warm)
+                await self._warm(cold)
             # What the thread read is in the page cache now; waiting once more bounds the tries.
-            return read(True)
+            return guarded(partial(read, True))
 
     async def patiently(self, read: Callable[[bool], _Answer]) -> _Answer:
         """Read as `warmly`, with any number of reads of the disk; each is waited for in a thread.
 
         `read` must remember what it has found, or find it in the page cache when it is repeated.
         """
+        guarded = self.broker.damage.guarded
         with self.broker.log.front.pins.held():
             for _ in range(_COLD_READS_MAX):
                 try:
-                    return read(False)
+                    return guarded(partial(read, False))
                 except ColdRead as cold:
-                    await self.loop.run_in_executor(self._read_threads, cold.warm)
-            return read(True)
+                    await self._warm(cold)
+            return guarded(partial(read, True))
+
+    async def _warm(self, cold: ColdRead) -> None:
+        # What is damaged the read says again itself, where it is dealt with.
+        with suppress(Unreadable):
+            await self.loop.run_in_executor(self._read_threads, cold.warm)
 
     def warm_ahead(self) -> None:
         """Let a thread read ahead of the log's writes, unless one does."""

@@ -85,7 +85,7 @@ class MessageVerbs:
             host.check_reading()
             result = await host.warmly(partial(self._pull_once, request))
             is_over = host.stopped is not None or host.loop.time() >= deadline
-            if result.status is PullStatus.NO_MATCHED_MSG and not is_over:
+            if result.status is PullStatus.NO_MATCHED_MSG and not (is_over or result.unreadable):
                 # Nothing for this reader so far: it waits behind what it has passed over.
                 request = replace(request, queue_offset=result.next_offset)
                 has_passed = True

@@ -7,7 +7,7 @@ and reading records may happen in others.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -39,9 +39,12 @@ from apps.engine.log.gather import gather
 from apps.engine.log.held import HeldBytes
 from apps.engine.log.opening import OpenedLog
 from apps.engine.log.pool import Pool
+from apps.engine.log.proof import Proof
+from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.room import Room
-from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame, frames
-from apps.engine.types import RecoveryReport
+from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame
+from apps.engine.log.walking import walk
+from apps.engine.types import QuarantinedRange, RecoveryReport
 
 # The share of a segment that sends leave to the engine's own frames when no other can be made.
 _OWN_SHARE = 8
@@ -136,6 +139,13 @@ class CommitLog:
         self._ticket: SyncTicket | None = None
         self._failure: Damaged | None = None
         self._ahead_of = 0
+        self.quarantine: Quarantine = opened.quarantine
+        self._proof = Proof(
+            opened.segments,
+            store_id=opened.store_id,
+            quarantine=opened.quarantine,
+            proven_from=opened.scanned_from,
+        )
 
     @classmethod
     def open(
@@ -147,7 +157,9 @@ class CommitLog:
         StoreFull, WriteFailed or SyncFailed, after which it may be tried again.
         """
         failpoints = failpoints or Failpoints()
-        opened = opening.open_log(disk, segment_bytes=config.segment_bytes, failpoints=failpoints)
+        opened = opening.open_log(
+            disk, segment_bytes=config.segment_bytes, clock=clock, failpoints=failpoints
+        )
         return cls(disk, opened, config=config, clock=clock, failpoints=failpoints)
 
     @property
@@ -364,8 +376,10 @@ class CommitLog:
     ) -> memoryview:
         """Return the records end to end, in the order asked for.
 
-        Neighbours are one read, so ask in log order. Raises NotCached when `wait` is false and
-        the disk would have to be waited for, StoreDamaged for offsets outside of the log.
+        Neighbours are one read, so ask in log order. The frames they are in are verified once,
+        when they are first read. Raises NotCached when `wait` is false and the disk would have to
+        be waited for, Unreadable for records that are damaged, StoreDamaged for offsets outside
+        of the log.
         """
         if len(sizes):
             first, stop = int(log_offsets.min()), int((log_offsets + sizes).max())
@@ -374,6 +388,8 @@ class CommitLog:
                     f"the log holds {self.log_start} to {self.written_offset}, "
                     f"not {first} to {stop}"
                 )
+            if first < self._proof.proven_from or self.quarantine.ranges:
+                self._proof.check(log_offsets, sizes, wait=wait)
         return gather(self._bytes, log_offsets, sizes, wait=wait, take=self.held.take)
 
     def warm(self, log_offsets: NDArray[np.int64], sizes: NDArray[np.int32]) -> None:
@@ -387,12 +403,33 @@ class CommitLog:
     def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
         """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
 
-        Both must be where a frame starts or the log ends. Raises StoreDamaged for a frame that
-        does not verify. What is pooled is committed first, so this belongs to the appending thread.
+        Both must be where a frame starts or the log ends. What is damaged on the way goes into
+        quarantine, and frames that cannot be read are not among those that come. What is pooled is
+        committed first, so this belongs to the appending thread.
         """
         self.commit_pool()
         stop = self.written_offset if stop is None else stop
-        return frames(self._segments, start=log_offset, stop=stop, store_id=self._store_id)
+        return walk(
+            self._segments,
+            start=log_offset,
+            stop=stop,
+            store_id=self._store_id,
+            quarantine=self.quarantine,
+            found=self.isolate,
+        )
+
+    def examine(self, log_offset: int) -> list[QuarantinedRange]:
+        """Return what is damaged at a place of the log, whatever was proven before."""
+        return self._proof.examine(log_offset, stop=self.written_offset)
+
+    def isolate(self, found: QuarantinedRange) -> bool:
+        """Put a damaged range into quarantine; False where it is known to be there.
+
+        Raises StoreFull, WriteFailed or SyncFailed.
+        """
+        is_new = self.quarantine.add(replace(found, found_ms=self._clock.wall_ms()))
+        self._proof.settled()
+        return is_new
 
     # --- stopping ------------------------------------------------------------------------------
 

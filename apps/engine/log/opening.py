@@ -5,8 +5,9 @@ its epoch before its first segment; an old one is examined before anything is ch
 its epoch, then is repaired, and only then is its end written down.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from apps.engine.clock import Clock
 from apps.engine.errors import StoreDamaged
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk
@@ -19,7 +20,8 @@ from apps.engine.log.identity import (
     load_identity,
     store_epoch,
 )
-from apps.engine.log.recovery import examine, repair
+from apps.engine.log.quarantine import Quarantine, open_quarantine
+from apps.engine.log.recovery import Findings, examine, repair
 from apps.engine.log.retained import load_retained
 from apps.engine.types import RecoveryReport
 
@@ -35,9 +37,12 @@ class OpenedLog:
     store_time_ms: int
     """No frame has a later one."""
     recovery: RecoveryReport
+    quarantine: Quarantine
+    scanned_from: int
+    """Everything from here to the log's end was verified just now."""
 
 
-def open_log(disk: Disk, *, segment_bytes: int, failpoints: Failpoints) -> OpenedLog:
+def open_log(disk: Disk, *, segment_bytes: int, clock: Clock, failpoints: Failpoints) -> OpenedLog:
     """Make or recover the log. An existing store keeps the segment size it was made with.
 
     Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk.
@@ -55,25 +60,38 @@ def open_log(disk: Disk, *, segment_bytes: int, failpoints: Failpoints) -> Opene
         start=load_retained(disk).log_start,
     )
     try:
-        return _open(disk, identity, segments, failpoints)
+        quarantine = open_quarantine(disk, segments, failpoints=failpoints)
+        return _open(disk, identity, segments, quarantine, clock, failpoints)
     except BaseException:
         segments.close()
         raise
 
 
-def _open(disk: Disk, identity: Identity, segments: Segments, failpoints: Failpoints) -> OpenedLog:
+def _open(
+    disk: Disk,
+    identity: Identity,
+    segments: Segments,
+    quarantine: Quarantine,
+    clock: Clock,
+    failpoints: Failpoints,
+) -> OpenedLog:
     last_epoch = load_epoch(disk)
     checkpoint = load_checkpoint(disk)
     _check_agreement(segments, last_epoch, checkpoint, load_retained(disk).log_start)
     epoch = (last_epoch or 0) + 1
     if segments.start == segments.end:
-        return _start(disk, identity, segments, epoch, failpoints)
+        return _start(disk, identity, segments, quarantine, epoch, failpoints)
     known = checkpoint or LogCheckpoint(
         epoch=0, log_start=0, synced_offset=segments.start, clean=False, store_time_ms=0
     )
-    findings = examine(segments, known, store_id=identity.store_id, epoch=epoch - 1)
+    findings = examine(
+        segments, known, store_id=identity.store_id, epoch=epoch - 1, quarantine=quarantine
+    )
     store_epoch(disk, epoch, failpoints=failpoints)
     _settle_names(disk, segments)
+    for found in findings.damage:
+        # Before the tail is written again: the copy has the bytes as they were found.
+        quarantine.add(replace(found, found_ms=clock.wall_ms()))
     repair(segments, findings)
     report = RecoveryReport(
         epoch=epoch,
@@ -84,11 +102,16 @@ def _open(disk: Disk, identity: Identity, segments: Segments, failpoints: Failpo
         cut_reason=findings.reason if findings.cut_bytes else "",
         log_end=findings.end,
     )
-    return _opened(disk, identity, segments, report, findings.store_time_ms, failpoints)
+    return _opened(disk, identity, segments, quarantine, report, findings, failpoints)
 
 
 def _start(
-    disk: Disk, identity: Identity, segments: Segments, epoch: int, failpoints: Failpoints
+    disk: Disk,
+    identity: Identity,
+    segments: Segments,
+    quarantine: Quarantine,
+    epoch: int,
+    failpoints: Failpoints,
 ) -> OpenedLog:
     """Give a store that never held a message its first segment."""
     store_epoch(disk, epoch, failpoints=failpoints)
@@ -104,15 +127,19 @@ def _start(
         cut_reason="",
         log_end=0,
     )
-    return _opened(disk, identity, segments, report, 0, failpoints)
+    nothing = Findings(
+        start=0, synced_offset=0, end=0, records=0, store_time_ms=0, leftovers=(), reason=""
+    )
+    return _opened(disk, identity, segments, quarantine, report, nothing, failpoints)
 
 
 def _opened(
     disk: Disk,
     identity: Identity,
     segments: Segments,
+    quarantine: Quarantine,
     report: RecoveryReport,
-    store_time_ms: int,
+    findings: Findings,
     failpoints: Failpoints,
 ) -> OpenedLog:
     checkpoint = LogCheckpoint(
@@ -120,14 +147,16 @@ def _opened(
         log_start=segments.start,
         synced_offset=report.log_end,
         clean=False,
-        store_time_ms=store_time_ms,
+        store_time_ms=findings.store_time_ms,
     )
     store_checkpoint(disk, checkpoint, failpoints=failpoints)
     return OpenedLog(
         segments=segments,
         store_id=identity.store_id,
-        store_time_ms=store_time_ms,
+        store_time_ms=findings.store_time_ms,
         recovery=report,
+        quarantine=quarantine,
+        scanned_from=findings.start,
     )
 
 

@@ -15,12 +15,13 @@ from apps.engine.codec.frame import BadFrame, FrameHeader, decode_frame_header
 from apps.engine.errors import StoreDamaged
 from apps.engine.files.segments import Segments
 from apps.engine.log.checkpoint import LogCheckpoint
+from apps.engine.log.damage import STORE_ID_AT, assess
+from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.tail import FrameReader, InvalidFrame, check_place, header_at
+from apps.engine.types import QuarantinedRange
 
 _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
-# Where a frame header keeps the store id: behind the record header, 32 bytes into the body.
-_STORE_ID_AT = layout.RECORD_HEADER_BYTES + 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class Findings:
     """Ranges behind the end that hold something else than zeros."""
     reason: str
     """Why the log ends where it does."""
+    damage: tuple[QuarantinedRange, ...] = ()
+    """What was on the disk once and is not what was written, found by this scan."""
 
     @property
     def cut_bytes(self) -> int:
@@ -46,12 +49,18 @@ class Findings:
 
 
 def examine(
-    segments: Segments, checkpoint: LogCheckpoint, *, store_id: bytes, epoch: int
+    segments: Segments,
+    checkpoint: LogCheckpoint,
+    *,
+    store_id: bytes,
+    epoch: int,
+    quarantine: Quarantine,
 ) -> Findings:
     """Read the log behind the checkpoint and decide where it ends. Changes nothing.
 
-    `epoch` is the last one that was given out. Raises StoreDamaged when bytes that were on the
-    disk are gone or changed, ForeignSegment when they belong elsewhere.
+    `epoch` is the last one that was given out. Where a later frame proves that a bad place was on
+    the disk, the scan goes on behind it. Raises StoreDamaged when segments are missing,
+    ForeignSegment when bytes belong elsewhere.
     """
     start = checkpoint.synced_offset
     if not segments.start <= start < segments.end:
@@ -59,45 +68,80 @@ def examine(
             f"the log was synced up to {start}, its segments hold {segments.start} "
             f"to {segments.end}"
         )
-    _check_segments(segments, store_id)
-    synced, records, store_time_ms = start, 0, checkpoint.store_time_ms
-    reader = FrameReader(segments, log_offset=start, store_id=store_id, epoch_min=checkpoint.epoch)
+    check_segments(segments, store_id)
     if checkpoint.clean and _is_blank(segments, start):
         return Findings(
             start=start,
             synced_offset=start,
             end=start,
             records=0,
-            store_time_ms=store_time_ms,
+            store_time_ms=checkpoint.store_time_ms,
             leftovers=(),
             reason="",
         )
-    try:
-        while True:
-            header = reader.next().header
-            if header.epoch > epoch:
-                raise StoreDamaged(f"epoch {header.epoch} is in the log, {epoch} was the last")
-            synced = max(synced, header.synced_log_offset)
-            records += len(header.sizes)
-            store_time_ms = max(store_time_ms, header.store_time_ms)
-    except InvalidFrame as error:
-        end, reason = error.log_offset, error.reason
-    leftovers = tuple(_leftovers(segments, end))
-    for header in _later_headers(segments, leftovers, store_id):
-        if header.synced_log_offset > end:
-            raise StoreDamaged(
-                f"at log offset {end}: {reason}; the frame at {header.log_offset} proves that "
-                f"the log was on the disk up to {header.synced_log_offset}"
-            )
+    scan = _Scan(segments, checkpoint, store_id=store_id, epoch=epoch)
+    damage: list[QuarantinedRange] = []
+    while True:
+        error = scan.run(quarantine)
+        end = error.log_offset
+        leftovers = tuple(_leftovers(segments, end))
+        later = _later_headers(segments, leftovers, store_id)
+        synced = max((header.synced_log_offset for header in later), default=0)
+        if synced <= end:
+            break
+        found = assess(segments, end, segments.end, store_id=store_id, reason=error.reason)
+        damage += found.ranges
+        scan.synced = max(scan.synced, end)
+        scan.reader.log_offset = found.resume
     return Findings(
         start=start,
-        synced_offset=synced,
+        synced_offset=scan.synced,
         end=end,
-        records=records,
-        store_time_ms=store_time_ms,
+        records=scan.records,
+        store_time_ms=scan.store_time_ms,
         leftovers=leftovers,
-        reason=reason,
+        reason=error.reason,
+        damage=tuple(damage),
     )
+
+
+class _Scan:
+    """Frames from the checkpoint on, and what they say."""
+
+    def __init__(
+        self, segments: Segments, checkpoint: LogCheckpoint, *, store_id: bytes, epoch: int
+    ) -> None:
+        self.reader = FrameReader(
+            segments,
+            log_offset=checkpoint.synced_offset,
+            store_id=store_id,
+            epoch_min=checkpoint.epoch,
+        )
+        self.synced = checkpoint.synced_offset
+        self.records = 0
+        self.store_time_ms = checkpoint.store_time_ms
+        self._epoch = epoch
+
+    def run(self, quarantine: Quarantine) -> InvalidFrame:
+        """Go on to the first place that does not verify and is not known as a gap."""
+        while True:
+            known = quarantine.gap_at(self.reader.log_offset)
+            if known is not None:
+                self.reader.log_offset = known.end
+                continue
+            try:
+                header = self.reader.next().header
+            except InvalidFrame as error:
+                if quarantine.gap_at(error.log_offset) is not None:
+                    continue
+                return error
+            if header.epoch > self._epoch:
+                raise StoreDamaged(
+                    f"epoch {header.epoch} is in the log, {self._epoch} was the last"
+                )
+            self.synced = max(self.synced, header.synced_log_offset)
+            self.records += len(header.sizes)
+            self.store_time_ms = max(self.store_time_ms, header.store_time_ms)
 
 
 def repair(segments: Segments, findings: Findings) -> None:
@@ -122,7 +166,7 @@ def repair(segments: Segments, findings: Findings) -> None:
             file.sync()
 
 
-def _check_segments(segments: Segments, store_id: bytes) -> None:
+def check_segments(segments: Segments, store_id: bytes) -> None:
     """Raise ForeignSegment when a segment begins with a frame of another place or store."""
     for base in range(segments.start, segments.end, segments.segment_bytes):
         check_place(header_at(segments, base), base, store_id)
@@ -162,12 +206,12 @@ def _later_headers(
     """Find whole frame headers of this store, wherever they start."""
     for first, last in leftovers:
         # A header may begin in the range before, or its store id reach into the next.
-        start = max(first - _STORE_ID_AT, segments.start)
+        start = max(first - STORE_ID_AT, segments.start)
         window = bytearray(min(last + len(store_id), segments.end) - start)
         segments.read_into(start, memoryview(window))
         at = window.find(store_id)
         while at >= 0:
-            log_offset = start + at - _STORE_ID_AT
+            log_offset = start + at - STORE_ID_AT
             with suppress(BadFrame):
                 yield decode_frame_header(header_at(segments, log_offset), log_offset=log_offset)
             at = window.find(store_id, at + 1)

@@ -1,10 +1,10 @@
 """Walk the log frame by frame and verify each. Knows frames, not what their records mean."""
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from apps.engine.codec import layout
+from apps.engine.codec.blame import bad_bodies
 from apps.engine.codec.checksum import crc32
 from apps.engine.codec.frame import (
     FRAME_HEADER_FIXED_BYTES,
@@ -29,10 +29,14 @@ _POSITION_AT = layout.RECORD_HEADER_BYTES + 8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frame:
-    """A frame as it lies in the log, verified. `payload` is the records end to end."""
+    """A frame as it lies in the log, verified. `payload` is the records end to end.
+
+    `bad_rows` numbers the records whose bodies are not what was written; all else of them is.
+    """
 
     header: FrameHeader
     payload: memoryview
+    bad_rows: tuple[int, ...] = ()
 
     @property
     def log_offset(self) -> int:
@@ -64,10 +68,21 @@ class FrameReader:
     """Read frames one after the other from `log_offset` on."""
 
     def __init__(
-        self, segments: Segments, *, log_offset: int, store_id: bytes, epoch_min: int
+        self,
+        segments: Segments,
+        *,
+        log_offset: int,
+        store_id: bytes,
+        epoch_min: int,
+        is_lenient: bool = False,
     ) -> None:
-        """Start at `log_offset`, where a frame, a filler or the end of the log must be."""
+        """Start at `log_offset`, where a frame, a filler or the end of the log must be.
+
+        With `is_lenient` a frame counts as valid of which only bodies of records are bad, which is
+        right for what was on the disk once, and a frame of another place is merely invalid.
+        """
         self.log_offset = log_offset
+        self._is_lenient = is_lenient
         self._segments = segments
         self._store_id = store_id
         self._epoch_min = epoch_min
@@ -100,11 +115,14 @@ class FrameReader:
             raise InvalidFrame(self.log_offset, "a frame is longer than its segment")
         frame_bytes = header.header_bytes + header.payload_bytes
         payload = self._view(frame_bytes)[header.header_bytes : frame_bytes]
+        bad_rows: tuple[int, ...] | None = ()
         if crc32(payload) != header.payload_crc:
+            bad_rows = bad_bodies(header, payload) if self._is_lenient else None
+        if bad_rows is None:
             raise InvalidFrame(self.log_offset, "a frame's records do not have their checksum")
         self.log_offset = header.end
         self._epoch_min = header.epoch
-        return Frame(header=header, payload=payload)
+        return Frame(header=header, payload=payload, bad_rows=bad_rows)
 
     def _prefix(self, left: int) -> tuple[int, int]:
         if left < layout.FILLER_BYTES:
@@ -116,8 +134,11 @@ class FrameReader:
         try:
             header = decode_frame_header(view, log_offset=self.log_offset)
         except BadFrame as error:
-            check_place(view, self.log_offset, self._store_id)
+            if not self._is_lenient:
+                check_place(view, self.log_offset, self._store_id)
             raise InvalidFrame(self.log_offset, str(error)) from error
+        if header.store_id != self._store_id and self._is_lenient:
+            raise InvalidFrame(self.log_offset, "a frame of another store")
         if header.store_id != self._store_id:
             raise ForeignSegment(
                 f"{self._segments.path(self.log_offset)} was written by store "
@@ -167,20 +188,3 @@ def check_place(view: memoryview, log_offset: int, store_id: bytes) -> None:
             f"at log offset {log_offset} lies a frame that store {header.store_id.hex()} wrote "
             f"at {position}"
         )
-
-
-def frames(segments: Segments, *, start: int, stop: int, store_id: bytes) -> Iterator[Frame]:
-    """Iterate over the frames from `start`, the start of one, up to `stop`, the end of one.
-
-    A payload is a view of the bytes read, valid for as long as it is kept. Raises StoreDamaged
-    for a frame that does not verify.
-    """
-    reader = FrameReader(segments, log_offset=start, store_id=store_id, epoch_min=0)
-    while reader.log_offset < stop:
-        try:
-            yield reader.next()
-        except InvalidFrame as error:
-            # A filler may be the last thing in the log: a crash came before the frame behind it.
-            if error.log_offset >= stop:
-                return
-            raise StoreDamaged(str(error)) from error

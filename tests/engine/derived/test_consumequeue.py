@@ -56,11 +56,14 @@ def test_a_file_holds_so_many_entries_and_is_named_by_its_first_byte(disk: Simul
 
 def test_a_queue_goes_on_where_a_checkpoint_says(disk: SimulatedDisk) -> None:
     queue = a_queue(disk)
-    queue.append(entries(0, 25))
+    queue.append(entries(0, 12))
+    queue.flush()
+    sums = queue.sums
+    queue.append(entries(12, 13))
     queue.flush()
     again = a_queue(disk)
 
-    again.resume(min_offset=2, end=12)
+    again.resume(min_offset=2, end=12, sums=sums)
     again.append(entries(12, 3))
     again.flush()
 

@@ -1,5 +1,6 @@
 """What opening a log finds, cuts and refuses, case by case. The power-cut sweep is next door."""
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -206,7 +207,7 @@ def test_an_open_log_is_not_marked_as_cleanly_stopped(disk: SimulatedDisk) -> No
     assert content["clean"] is False
 
 
-# --- rot is refused, and nothing is changed ------------------------------------------------------
+# --- rot is quarantined, and what is missing or foreign is refused with nothing changed ----------
 
 
 def test_every_damaged_byte_below_the_synced_offset_is_found(disk: SimulatedDisk) -> None:
@@ -217,10 +218,17 @@ def test_every_damaged_byte_below_the_synced_offset_is_found(disk: SimulatedDisk
     log.close(clean=False)
 
     for position in range(first.end):
-        disk.flip(FIRST, position, 1 << position % 8)
-        with refusal(disk, StoreDamaged):
-            opened(disk)
-        disk.flip(FIRST, position, 1 << position % 8)
+        image = disk.crash_image(random.Random(position), "everything")
+        image.flip(FIRST, position, 1 << position % 8)
+        rotten = image.content()[FIRST]
+
+        log = opened(image)
+
+        (found,) = log.quarantine.ranges
+        assert found.log_offset <= position < found.end
+        assert log.recovery.cut_bytes == 0
+        assert image.content()[FIRST] == rotten
+        assert not found.is_gap or bodies_of(log) == [b"proves that the first was synced"]
 
     assert len(bodies_of(opened(disk))) == 3
 
@@ -228,13 +236,16 @@ def test_every_damaged_byte_below_the_synced_offset_is_found(disk: SimulatedDisk
 def test_rot_below_the_checkpoint_is_found_when_it_is_read(disk: SimulatedDisk) -> None:
     log = opened(disk)
     frame = send(log, b"rotten")
+    kept = send(log, b"kept")
     log.close(clean=True)
     disk.flip(FIRST, frame.end - 10)
 
     log = opened(disk)
 
-    with pytest.raises(StoreDamaged, match="checksum"):
-        bodies_of(log)
+    assert not log.quarantine.ranges
+    assert [one.log_offset for one in log.frames(0)] == [frame.log_offset, kept.log_offset]
+    (found,) = log.quarantine.ranges
+    assert (found.end, found.is_gap) == (frame.end, False)
 
 
 def test_a_log_shorter_than_its_checkpoint_is_damaged(three_segments: SimulatedDisk) -> None:

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from apps.engine.codec import layout
 from apps.engine.codec.batch import starts_of
+from apps.engine.codec.bodies import has_bodies
 from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer import parcel
 from apps.engine.derived.timer.rows import FROM_LOG, Places, Rows
-from apps.engine.derived.timer.runfile import Run, crcs_of
+from apps.engine.derived.timer.runfile import Run, RunDamaged, crcs_of
 from apps.engine.errors import StoreDamaged
 from apps.engine.files.backend import NotCached
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.quarantine import Unreadable
 
 _STEP = 1024
 
@@ -31,7 +33,12 @@ def parcels(
     Raises StoreDamaged.
     """
     while start < queue.end:
-        entries = queue.read(start, min(_STEP, queue.end - start))
+        numbers = np.arange(start, min(start + _STEP, queue.end))
+        is_kept = ~np.isin(numbers, queue.lost, assume_unique=True)
+        entries = queue.read(start, len(numbers))[is_kept]
+        numbers, start = numbers[is_kept], start + len(numbers)
+        if not len(numbers):
+            continue
         offsets = entries["log_offset"].astype(np.int64)
         fronts_bytes = np.minimum(entries["size_bytes"].astype(np.int32), parcel.FRONT_BYTES)
         fronts = log.read_records(offsets, fronts_bytes.astype(np.int32), wait=True)
@@ -49,13 +56,12 @@ def parcels(
                 parcel.rows_of(
                     head,
                     columns[columns_start:columns_stop],
-                    number=start + row,
+                    number=int(numbers[row]),
                     log_offset=int(offsets[row]),
                     place=places.number(head.topic, head.queue),
                 ),
             )
             columns_start = columns_stop
-        start += len(heads)
 
 
 def records_of(rows: Rows, log: CommitLog, runs: Mapping[int, Run], *, wait: bool) -> bytes:
@@ -79,9 +85,17 @@ def records_of(rows: Rows, log: CommitLog, runs: Mapping[int, Run], *, wait: boo
         is_right = (ints[starts] == sizes) & (ints[starts + 4] == layout.RECORD_MAGIC)
         if source != FROM_LOG:
             is_right &= crcs_of(payload, sizes) == rows["crc"][chosen]
+        elif is_right.all():
+            is_right = has_bodies(payload, starts, sizes)
         if not is_right.all():
+            damaged = []
+            if source == FROM_LOG:
+                damaged = log.examine(int(positions[int(np.argmin(is_right))]))
+            if damaged:
+                raise Unreadable(damaged)
             number = int(rows["number"][chosen[int(np.argmin(is_right))]])
-            raise StoreDamaged(f"delayed message {number} is not where it was written")
+            error = StoreDamaged if source == FROM_LOG else RunDamaged
+            raise error(f"delayed message {number} is not where it was written")
         spans = zip(chosen.tolist(), starts.tolist(), (starts + sizes).tolist(), strict=True)
         for row, start, stop in spans:
             pieces[row] = payload[start:stop]

@@ -159,6 +159,10 @@ def _pass(failpoints: Failpoints, name: str, path: str) -> None:
         raise write_refusal(error, f"cannot write {path}") from error
 
 
+class RunDamaged(StoreDamaged):
+    """A run is not what was written; what it holds is in the log too, as long as that has it."""
+
+
 class _Bytes:
     """A file as a source of ranges, the way the log is one."""
 
@@ -168,7 +172,7 @@ class _Bytes:
 
     def read_into(self, offset: int, target: memoryview, *, wait: bool = True) -> None:
         if self._file.read_into(offset, target, wait=wait) < len(target):
-            raise StoreDamaged(f"{self._path} ends before its length")
+            raise RunDamaged(f"{self._path} ends before its length")
 
 
 class Run:
@@ -178,20 +182,20 @@ class Run:
     """
 
     def __init__(self, disk: Disk, place: RunPlace, *, store_id: bytes, places: Places) -> None:
-        """Open the file and read its index. Raises StoreDamaged when it is not what was written."""
+        """Open the file and read its index. Raises RunDamaged when it is not what was written."""
         self.place = place
         self.number = place.number
         self._disk = disk
         try:
             self._file = disk.open(place.path)
         except FileNotFoundError as error:
-            raise StoreDamaged(f"{place.path} is missing") from error
+            raise RunDamaged(f"{place.path} is missing") from error
         self._bytes = _Bytes(self._file, place.path)
         header = self._read(0, _HEADER.size)
         tail = self._read(place.index_start, place.index_bytes)
         is_ours = header == _HEADER.pack(_MAGIC, _VERSION, 0, store_id)
         if not is_ours or crc32(tail) != place.index_crc:
-            raise StoreDamaged(f"{place.path} is not the run that was written")
+            raise RunDamaged(f"{place.path} is not the run that was written")
         count, place_count = _COUNTS.unpack_from(tail)
         at = _COUNTS.size + count * _BLOCK.itemsize
         blocks = np.frombuffer(tail, dtype=_BLOCK, count=count, offset=_COUNTS.size)
@@ -240,7 +244,7 @@ class Run:
         except NotCached as error:
             raise ColdRead(lambda: self._warm(start, len(data))) from error
         if crc32(data) != int(self._crcs[number]):
-            raise StoreDamaged(f"{self.place.path} has a block without its checksum")
+            raise RunDamaged(f"{self.place.path} has a block without its checksum")
         columns = np.frombuffer(data, dtype=_COLUMNS)
         rows = np.zeros(count, dtype=ROW)
         for name in ("due_ms", "number", "tag_hash", "size_bytes", "crc"):

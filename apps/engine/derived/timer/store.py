@@ -8,26 +8,31 @@ a thread writes the run, a checkpoint puts the run into the manifest in place of
 then memory follows.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.timer import jobs, reading
 from apps.engine.derived.timer.ends import Ends
 from apps.engine.derived.timer.jobs import Job
+from apps.engine.derived.timer.manifest import PATH as MANIFEST
 from apps.engine.derived.timer.manifest import Manifest, load_manifest, store_manifest
 from apps.engine.derived.timer.rows import FROM_LOG, PARCEL_MESSAGES_MAX, Places, Rows
-from apps.engine.derived.timer.runfile import Run, RunPlace, write_run
+from apps.engine.derived.timer.runfile import Run, RunDamaged, RunPlace, write_run
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.derived.timer.waiting import WaitingRows
-from apps.engine.errors import Stopping, StoreDamaged
+from apps.engine.errors import EngineError, Stopping, StoreDamaged, UnknownFormat
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.quarantine import Unreadable
 
+_log = logging.getLogger(__name__)
 _EPOCHS_MAX = 64
 
 
@@ -66,8 +71,39 @@ class TimerStore:
     # --- at a start ----------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Bring memory up to the end of the log. Raises StoreDamaged."""
-        self._manifest = manifest = load_manifest(self._disk)
+        """Bring memory up to the end of the log.
+
+        Where runs or their manifest are damaged everything is read from the log's parcels again.
+        Raises StoreDamaged where the log no longer has all of them.
+        """
+        try:
+            self._open(load_manifest(self._disk))
+        except (StoreDamaged, UnknownFormat) as error:
+            if not self._rebuild(error):
+                raise
+
+    def rebuild(self, error: RunDamaged) -> bool:
+        """Drop all runs and read everything from the log again; False where that cannot be.
+
+        The next checkpoint puts it into the manifest. For a run that turned out to be damaged.
+        """
+        return self._job is None and self._rebuild(error)
+
+    def _rebuild(self, error: EngineError) -> bool:
+        if self._log.log_start or isinstance(error, Unreadable):
+            return False
+        _log.warning("delays_rebuilt", extra={"reason": str(error)})
+        self.close()
+        self.runs.clear()
+        self.waiting.replace(lambda rows: rows[:0])
+        numbers = [int(name[:-4]) for name in self._disk.names("timer") if name.endswith(".run")]
+        self._open(Manifest(next_run=max([self._next_run - 1, *numbers]) + 1))
+        return True
+
+    def _open(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        if not manifest.next_run and self._log.log_start and self._disk.names("timer"):
+            raise StoreDamaged(f"{MANIFEST} is missing, and the log has not all that it named")
         if manifest.parcels_from > self._queue.end:
             raise StoreDamaged(
                 f"the log holds {self._queue.end} records of delayed messages, "
@@ -179,6 +215,17 @@ class TimerStore:
             return rows
 
         self.waiting.replace(moved)
+
+    def forget_parcels(self, parcels: NDArray[np.int64]) -> None:
+        """Let messages of parcels, int64[n], wait no more, but those in runs: none can be read."""
+
+        def left(rows: Rows) -> Rows:
+            is_lost = np.isin(rows["number"] // PARCEL_MESSAGES_MAX, parcels)
+            kept: Rows = rows[~(is_lost & (rows["source"] == FROM_LOG))]
+            return kept
+
+        if len(parcels):
+            self.waiting.replace(left)
 
     def find(self, number: int, due_ms: int, *, wait: bool) -> Rows | None:
         """Return the row of a waiting message, ROW[]; None where none waits. Raises ColdRead."""

@@ -34,13 +34,17 @@ assert [str(status) for status in _STATUSES] == [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """The answer to a pull; `next_offset` is where to read on, whatever the status."""
+    """The answer to a pull; `next_offset` is where to read on, whatever the status.
+
+    `unreadable` counts the messages up to there that were damaged on the broker's disk.
+    """
 
     status: PullStatus
     messages: list[Message]
     next_offset: int
     min_offset: int
     max_offset: int
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +139,7 @@ def unpack_pulled(answer: bytes) -> Pulled:
     """Read the answer to a pull; raise ProtocolViolation or CorruptMessage."""
     reader = _Reader(answer)
     status, next_offset, min_offset, max_offset = reader.headed(_PULLED, b"MQP1")
+    status, unreadable = status & 0xFF, status >> 8
     if status >= len(_STATUSES):
         raise ProtocolViolation(f"{status} is no pull status")
     messages = reader.batch()
@@ -145,6 +150,7 @@ def unpack_pulled(answer: bytes) -> Pulled:
         next_offset=next_offset,
         min_offset=min_offset,
         max_offset=max_offset,
+        unreadable=unreadable,
     )
 
 

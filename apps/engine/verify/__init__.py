@@ -1,0 +1,1 @@
+"""Looking a store over without serving it: verify everything, show records, make files anew."""

@@ -1,0 +1,89 @@
+"""Consume queues against the log: entry i is record i, and the counts agree."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from apps.engine.codec.layout import QUEUE_ENTRY_BYTES
+from apps.engine.config import EngineConfig
+from apps.engine.derived.consumequeue import ConsumeQueue
+from apps.engine.derived.dispatch import entries_of
+from apps.engine.derived.queueset import CHECKPOINT, QueueSet
+from apps.engine.errors import EngineError
+from apps.engine.failpoints import Failpoints
+from apps.engine.files import atomic
+from apps.engine.verify.findings import Finding, Kind
+from apps.engine.verify.store import Store
+
+
+def queues(store: Store) -> Iterator[Finding]:
+    """Compare each entry that a checkpoint promises with the record it stands for."""
+    try:
+        content = atomic.load(store.disk, CHECKPOINT)
+    except EngineError as error:
+        yield Finding(kind=Kind.QUEUES, place=CHECKPOINT, detail=str(error))
+        return
+    if content is None:
+        return  # Nothing is promised: the next start makes them anew.
+    config = EngineConfig(consume_queue_file_entries=_file_entries(store))
+    found = QueueSet(store.disk, config=config, failpoints=Failpoints())
+    try:
+        yield from _compared(store, found, int(content["dispatched_offset"]), content["queues"])
+    finally:
+        found.close()
+
+
+def _compared(
+    store: Store, queues: QueueSet, dispatched: int, rows: list[list[Any]]
+) -> Iterator[Finding]:
+    ends: dict[tuple[str, int], int] = {}
+    for topic, number, min_offset, end, *sums in rows:
+        queue = queues.queue(topic, number)
+        queue.resume(min_offset=min_offset, end=end, sums=sums[0] if sums else ())
+        if not queue.is_whole():
+            detail = "its files are not what was written"
+            yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
+    for frame in store.frames(stop=dispatched):
+        for run, entries in entries_of(frame):
+            queue = queues.queue(run.topic, run.queue)
+            first = run.first_queue_offset
+            stop = min(first + len(entries), queue.end)
+            ends[run.topic, run.queue] = first + len(entries)
+            if not queue.end or stop <= max(first, queue.min_offset):
+                continue
+            try:
+                kept = queue.read(first, stop - first)
+            except EngineError as error:
+                yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=str(error))
+                queue.resume(min_offset=0, end=0)
+                continue
+            wrong = np.flatnonzero(kept != entries[: len(kept)].astype(kept.dtype))
+            for row in wrong.tolist():
+                detail = f"entry {first + row} is not that of its record"
+                yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
+    for queue in queues:
+        end = ends.get((queue.topic, queue.queue), queue.min_offset)
+        lost = store.quarantine.lost(queue.topic, queue.queue)
+        if len(lost):
+            end = max(end, int(lost[-1]) + 1)
+        if queue.end and end != queue.end:
+            detail = f"{queue.end} entries, and the log has messages up to {end}"
+            yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
+
+
+def _name(queue: ConsumeQueue) -> str:
+    return f"consume queue {queue.topic}/{queue.queue}"
+
+
+def _file_entries(store: Store) -> int:
+    """Return how many entries a file has: the name of a second file says so."""
+    steps = [
+        int(name) // QUEUE_ENTRY_BYTES
+        for topic in store.disk.names("consumequeue")
+        for number in store.disk.names(f"consumequeue/{topic}")
+        for name in store.disk.names(f"consumequeue/{topic}/{number}")
+        if name.isdigit() and int(name)
+    ]
+    default = EngineConfig().consume_queue_file_entries
+    return min(steps, default=default)
