@@ -262,6 +262,7 @@ class Composed:
             self.queues,
             self.state,
             self.recorder,
+            damage=self.damage,
             config=config,
             clock=self.clock,
             failpoints=failpoints,
