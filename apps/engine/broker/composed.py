@@ -319,6 +319,7 @@ class Composed:
             self.queues,
             self.state,
             self.recorder,
+            damage=self.damage,
             config=config,
             clock=self.clock,
             failpoints=failpoints,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from apps.engine.broker.careevents import ClockJumped
 from apps.engine.broker.clockguard import ClockGuard
+from apps.engine.broker.damage import Damage
 from apps.engine.broker.intake import Routed
 from apps.engine.broker.journal import Event
 from apps.engine.broker.produce import CheckedBatch, internal_batch
@@ -51,6 +52,7 @@ class Delays:
         state: ConsumerState,
         recorder: Recorder,
         *,
+        damage: Damage,
         config: EngineConfig,
         clock: Clock,
         failpoints: Failpoints,
@@ -73,7 +75,7 @@ class Delays:
             failpoints=failpoints,
             tuning=tuning or TimerTuning(),
         )
-        self.waiting.open()
+        damage.guarded(self.waiting.open)
         self.guard = ClockGuard(
             clock,
             recorder.record,

@@ -20,7 +20,7 @@ from apps.engine.files.backend import NotCached
 from apps.engine.filters.subscription import Filter
 from apps.engine.limits import MIB
 from apps.engine.log.commitlog import CommitLog
-from apps.engine.log.quarantine import Unreadable
+from apps.engine.log.quarantine import unreadable
 from apps.engine.types import MessageBlock
 
 # How far one filtered read looks for matches before it answers with where to go on; meanwhile
@@ -242,7 +242,7 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
         wrong = int(np.argmin(is_right))
         damaged = log.examine(int(log_offsets[wrong]))
         if damaged:
-            raise Unreadable(damaged)
+            raise unreadable(damaged)
         raise StoreDamaged(
             f"queue {queue.topic}/{queue.queue} offset {int(chosen.offsets[wrong])} "
             "is not in the log"
@@ -255,7 +255,7 @@ def _located(log: CommitLog, looked: Selection, error: StoreDamaged) -> StoreDam
     found = {}
     for log_offset in looked.log_offsets.tolist():  # Damage is rare.
         found.update({one.log_offset: one for one in log.examine(log_offset)})
-    return Unreadable([found[at] for at in sorted(found)]) if found else error
+    return unreadable([found[at] for at in sorted(found)]) if found else error
 
 
 def empty_block(queue: ConsumeQueue) -> MessageBlock:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from apps.engine.files.backend import NotCached
 from apps.engine.files.segments import Segments
 from apps.engine.log.damage import starts_before
-from apps.engine.log.quarantine import Quarantine, Unreadable
+from apps.engine.log.quarantine import Quarantine, unreadable
 from apps.engine.log.walking import walk
 from apps.engine.types import QuarantinedRange
 
@@ -68,7 +68,7 @@ class Proof:
             if ((log_offsets < one.end) & (log_offsets + sizes > one.log_offset)).any()
         ]
         if bad:
-            raise Unreadable(bad)
+            raise unreadable(bad)
 
     def prove(self, log_offset: int, stop: int) -> int:
         """Verify the frames from the one that has `log_offset` to `stop` and a stretch further.

@@ -30,11 +30,16 @@ class Unreadable(StoreDamaged):
     The reader's answer is to have them quarantined and to read again without them.
     """
 
-    def __init__(self, ranges: Sequence[QuarantinedRange]) -> None:
-        """Say what is damaged."""
-        first = ranges[0]
-        super().__init__(f"at log offset {first.log_offset}: {first.reason}")
+    def __init__(self, message: str, *, ranges: Sequence[QuarantinedRange] = ()) -> None:
+        """Say what is damaged; use `unreadable`."""
+        super().__init__(message)
         self.ranges = tuple(ranges)
+
+
+def unreadable(ranges: Sequence[QuarantinedRange]) -> Unreadable:
+    """Return the error that names these ranges, at least one."""
+    first = ranges[0]
+    return Unreadable(f"at log offset {first.log_offset}: {first.reason}", ranges=ranges)
 
 
 class Quarantine:

@@ -77,7 +77,8 @@ def harm(
         disk.open(path).write(start, [old])
     else:
         # Zipf: most cuts take little, some nearly all.
-        kept = {"empty": 0, "one": 1, "cut": size - min(size, int(1 / (rng.random() + 1 / size)))}
+        taken = max(1, int(1 / (rng.random() + 1 / size)))
+        kept = {"empty": 0, "one": 1, "cut": size - min(size, taken)}
         disk.open(path).truncate(kept[how])
     assert disk.content().get(path) != before, "the fault did not fire"
 

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from apps.engine.broker.core import Broker
+from apps.engine.codec.properties import TIMER_DELIVER_MS, encode_properties
 from apps.engine.codec.record import encode_record
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.quarantine import load_ranges
@@ -13,6 +14,7 @@ from apps.engine.testing.simdisk import SimulatedDisk
 from apps.engine.types import PullRequest, PullStatus, ReceiveRequest
 from apps.engine.verify.rebuild import accept_loss
 from tests.engine.damage.stores import (
+    DELAYED,
     GROUP,
     TOPICS,
     Everything,
@@ -256,6 +258,25 @@ def test_bytes_that_may_have_been_consumer_state_are_refused_too() -> None:
     assert accept_loss(crashed) == 1
 
     assert opened(crashed).damage.range_count == 1
+
+
+def test_a_damaged_parcel_keeps_neither_the_store_nor_other_delays_from_going_on() -> None:
+    disk = filled(messages=20)
+    broker = opened(disk)
+    due_ms = str(broker.clock.wall_ms() + 60_000)
+    later = encode_properties({TIMER_DELIVER_MS: due_ms})
+    for body in (b"bad", b"good"):
+        record = encode_record(topic=b"orders", queue=0, body=body, properties=later)
+        send(broker, [record], topic="orders", queue=0)
+    parcel = broker.queues.queue("rmq_sys_wheel_timer", 0).read(1, 1)[0]
+    broker.close()
+    flip(disk, int(parcel["log_offset"]) + 100)
+
+    broker = opened(disk)
+
+    assert broker.damage.message_count == 1
+    assert broker.queues.queue("rmq_sys_wheel_timer", 0).lost.tolist() == [1]
+    assert len(broker.delays.waiting) == DELAYED + 1
 
 
 def test_places_the_log_no_longer_has_are_forgotten(

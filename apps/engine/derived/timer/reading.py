@@ -19,7 +19,7 @@ from apps.engine.derived.timer.runfile import Run, RunDamaged, crcs_of
 from apps.engine.errors import StoreDamaged
 from apps.engine.files.backend import NotCached
 from apps.engine.log.commitlog import CommitLog
-from apps.engine.log.quarantine import Unreadable
+from apps.engine.log.quarantine import unreadable
 
 _STEP = 1024
 
@@ -92,7 +92,7 @@ def records_of(rows: Rows, log: CommitLog, runs: Mapping[int, Run], *, wait: boo
             if source == FROM_LOG:
                 damaged = log.examine(int(positions[int(np.argmin(is_right))]))
             if damaged:
-                raise Unreadable(damaged)
+                raise unreadable(damaged)
             number = int(rows["number"][chosen[int(np.argmin(is_right))]])
             error = StoreDamaged if source == FROM_LOG else RunDamaged
             raise error(f"delayed message {number} is not where it was written")

@@ -74,7 +74,8 @@ class TimerStore:
         """Bring memory up to the end of the log.
 
         Where runs or their manifest are damaged everything is read from the log's parcels again.
-        Raises StoreDamaged where the log no longer has all of them.
+        Raises StoreDamaged where the log no longer has all of them, and Unreadable for a parcel
+        that is damaged: to be called again when that is known.
         """
         try:
             self._open(load_manifest(self._disk))
@@ -93,14 +94,14 @@ class TimerStore:
         if self._log.log_start or isinstance(error, Unreadable):
             return False
         _log.warning("delays_rebuilt", extra={"reason": str(error)})
-        self.close()
-        self.runs.clear()
-        self.waiting.replace(lambda rows: rows[:0])
         numbers = [int(name[:-4]) for name in self._disk.names("timer") if name.endswith(".run")]
         self._open(Manifest(next_run=max([self._next_run - 1, *numbers]) + 1))
         return True
 
     def _open(self, manifest: Manifest) -> None:
+        self.close()
+        self.runs.clear()
+        self.waiting.replace(lambda rows: rows[:0])
         self._manifest = manifest
         if not manifest.next_run and self._log.log_start and self._disk.names("timer"):
             raise StoreDamaged(f"{MANIFEST} is missing, and the log has not all that it named")
