@@ -42,7 +42,9 @@ def load_state(disk: Disk, log: CommitLog) -> dict[str, Any] | None:
         _log.warning("consumer_state_rebuilt", extra={"reason": str(error)})
         content = None
     if content is None and log.log_start:
-        raise StoreDamaged(f"{CHECKPOINT} is missing, and the log has not the whole journal")
+        raise StoreDamaged(
+            f"{CHECKPOINT} is missing, and retention has deleted the begin of the journal"
+        )
     return content
 
 
@@ -76,11 +78,6 @@ def replay(
             state.load(content, read)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreDamaged(f"{CHECKPOINT} holds something else than state") from error
-    elif start:
-        raise StoreDamaged(
-            f"{CHECKPOINT} is missing, and the journal begins at {start}: retention has deleted "
-            "what stood before"
-        )
     if not journal.min_offset <= start <= journal.visible:
         raise StoreDamaged(
             f"{CHECKPOINT} ends at journal offset {start}, "

@@ -19,6 +19,7 @@ from apps.engine.codec.layout import RETRY_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.errors import EngineError, Overloaded, Stopping, SyncFailed, SyncStuck, WriteFailed
+from apps.engine.local.looptime import LoopClock
 from apps.engine.local.timer import Timer
 from apps.engine.log.groupcommit import GroupCommit
 from apps.engine.log.quarantine import Unreadable
@@ -68,7 +69,7 @@ class Host:
             broker.log,
             run_in_thread=self._run_sync,
             config=config,
-            clock=broker.clock,
+            clock=LoopClock(self.loop, broker.clock),
             sleep=asyncio.sleep,
             call_later=self.loop.call_later,
             on_fatal=self.fail,

@@ -35,6 +35,8 @@ CONFIG = EngineConfig(
     checkpoint_interval_ms=3_600_000,
     flush_interval_ms=60_000,
     retention_ms=72 * HOUR_MS,
+    retention_disk_share=0.75,
+    retention_force_share=0.85,
     # Tests say when it is to be looked.
     retention_look_ms=1_000 * HOUR_MS,
     reserve_bytes=0,
