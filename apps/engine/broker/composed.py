@@ -39,6 +39,7 @@ from apps.engine.broker.transactions import Transactions
 from apps.engine.clock import Clock
 from apps.engine.config import EngineConfig
 from apps.engine.derived.dispatch import dispatch
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
@@ -72,12 +73,16 @@ class Composed:
         self.queues = QueueSet(disk, config=config, failpoints=failpoints)
         self.catalog = Catalog(disk, failpoints=failpoints)
         self.state = ConsumerState(clock)
+        self.index = KeyIndex(disk, config=config, failpoints=failpoints)
         start = self.queues.load(log_start=log.log_start, log_end=log.written_offset)
-        self.dispatched_records = dispatch(log.frames(start), self.queues)
+        index_start = self.index.load(log_start=log.log_start, log_end=log.written_offset)
+        self.dispatched_records = dispatch(
+            log.frames(min(start, index_start)), self.queues, self.index, queues_from=start
+        )
         self.queues.show(log.synced_offset)
         content = atomic.load(disk, CHECKPOINT)
         self.replayed_events = replay(content, self.state, log=log, queues=self.queues)
-        self.appender = Appender(log, self.queues, self.catalog, config=config)
+        self.appender = Appender(log, self.queues, self.index, self.catalog, config=config)
         self.levels = DelayLevels(
             config.delay_levels_ms,
             clock,

@@ -14,10 +14,11 @@ from apps.engine.codec.check import check_batch
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import BatchTooLarge, MalformedBatch
 from apps.engine.limits import BINARY_BATCH_RECORDS_MAX
-from apps.engine.log.commitlog import CommitLog, RecordRun
+from apps.engine.log.commitlog import AppendedFrame, CommitLog, RecordRun
 from apps.engine.types import Appended, RecordBatch, Special
 
 
@@ -82,6 +83,19 @@ class _Share:
         self.queue.append(queue_entries(run.starts, run.sizes, self.hashes, log_offset=log_offset))
         queues.added(self.queue, frame_end=frame_end)
 
+    def index_keys(self, log_offset: int, frame: AppendedFrame, index: KeyIndex) -> None:
+        """Let the records be found by their keys."""
+        run = self.run
+        index.add(
+            self.queue.topic,
+            run.payload,
+            run.starts,
+            run.sizes,
+            log_offset=log_offset,
+            store_time_ms=frame.store_time_ms,
+            frame=frame.log_offset,
+        )
+
     def tell(self, log_offset: int, store_time_ms: int) -> None:
         """Give each batch its place."""
         queue_offset = self.run.queue_offset
@@ -105,11 +119,18 @@ class Appender:
     """The one way messages get into the log."""
 
     def __init__(
-        self, log: CommitLog, queues: QueueSet, catalog: Catalog, *, config: EngineConfig
+        self,
+        log: CommitLog,
+        queues: QueueSet,
+        index: KeyIndex,
+        catalog: Catalog,
+        *,
+        config: EngineConfig,
     ) -> None:
         """Bind to a store."""
         self._log = log
         self._queues = queues
+        self._index = index
         self._catalog = catalog
         self._config = config
         self.message_count = 0
@@ -159,11 +180,13 @@ class Appender:
         frame = self._log.append([share.run for share in shares], is_internal=is_internal)
         for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
             share.index(log_offset, frame.end, self._queues)
+            share.index_keys(log_offset, frame, self._index)
             share.tell(log_offset, frame.store_time_ms)
             # What the engine notes about a client's messages is none of them.
             if not is_internal and share.queue.topic != JOURNAL_TOPIC:
                 self.byte_count += len(share.run.payload)
                 self.message_count += len(share.run.sizes)
+        self._index.frame_added(frame.end)
         return [batch.appended for batch in batches], frame.end
 
     def _shares(self, batches: Sequence[CheckedBatch]) -> list[_Share]:

@@ -1,4 +1,4 @@
-"""Feed the consume queues from the log, as at a start or a rebuild.
+"""Feed the consume queues and the key index from the log, as at a start or a rebuild.
 
 Knows frames and queues. Idempotent: an entry a queue already has is skipped by its queue offset,
 so dispatching the same stretch of log twice changes nothing.
@@ -9,19 +9,30 @@ from collections.abc import Iterable
 from apps.engine.codec.batch import queue_entries, starts_of
 from apps.engine.codec.layout import SCHEDULE_TOPIC
 from apps.engine.codec.scan import due_times, property_sections, queue_runs, tag_hashes
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.tail import Frame
 
 
-def dispatch(frames: Iterable[Frame], queues: QueueSet) -> int:
-    """Give every record of `frames` its entry and return how many records were read.
+def dispatch(
+    frames: Iterable[Frame],
+    queues: QueueSet,
+    index: KeyIndex | None = None,
+    *,
+    queues_from: int = 0,
+) -> int:
+    """Give every record of `frames` its entries and return how many records were read.
 
-    Raises StoreDamaged when a queue would get a hole.
+    Frames below `queues_from` are for the index only. Raises StoreDamaged when a queue would get a
+    hole.
     """
     count = 0
     for frame in frames:
-        dispatch_frame(frame, queues)
+        if frame.log_offset >= queues_from:
+            dispatch_frame(frame, queues)
+        if index is not None:
+            index.dispatch_frame(frame)
         count += len(frame.header.sizes)
     return count
 
