@@ -1,4 +1,4 @@
-"""What a search finds: by key, id, place, time and tag, newest first, and what it says of itself."""
+"""What a search finds by key, id, place, time and tag, and what it says of itself."""
 
 import numpy as np
 import pytest

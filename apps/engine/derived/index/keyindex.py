@@ -6,7 +6,6 @@ lost or does not verify is thrown away and dispatched from the log again.
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,7 @@ from apps.engine.derived.index.indexfile import (
     IndexDamaged,
     IndexFile,
 )
-from apps.engine.errors import StoreDamaged
+from apps.engine.errors import StoreDamaged, WriteFailed
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
@@ -88,6 +87,8 @@ class KeyIndex:
                 self._take_up(content["files"], log_start)
             else:
                 self.rebuilt_from = f"{CHECKPOINT} is about {offset}, which is not in the log"
+        # A file that is made again must not be written to by the descriptor of the one before it.
+        self._cache.close()
         named = {file.name for file in self.files}
         for name in self._disk.names(DIRECTORY):
             if name not in named:
@@ -101,9 +102,10 @@ class KeyIndex:
         kept = [file for file in kept if file.end_offset >= log_start]
         for number, file in enumerate(kept):
             try:
-                file.check()
                 if file.room:
                     file.take_up()
+                else:
+                    file.check()
             except (IndexDamaged, StoreDamaged) as error:
                 self.rebuilt_from = str(error)
                 self._dispatch_from(max(file.dispatch_from, log_start))
@@ -290,9 +292,7 @@ class KeyIndex:
         """Bring a picture to the disk; for a thread."""
         self._pass("index.before_write")
         for change in changes:
-            # A descriptor of its own: the cached ones belong to the other thread.
-            with suppress(FileNotFoundError):
-                _write_file(self._disk, change)
+            _write_file(self._disk, change)
         if changes:
             self._disk.sync_directory(DIRECTORY)
         self._pass("index.after_write")
@@ -341,7 +341,13 @@ def _nothing() -> None:
 
 
 def _write_file(disk: Disk, change: _Changes) -> None:
-    file = disk.open(change.file.path)
+    # A descriptor of its own: the cached ones belong to the other thread.
+    try:
+        file = disk.open(change.file.path)
+    except FileNotFoundError as error:
+        if change.file.is_gone:
+            return
+        raise WriteFailed(f"{change.file.path} is missing") from error
     try:
         for position, data in change.writes:
             file.write(position, [data])
