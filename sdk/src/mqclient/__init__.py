@@ -71,6 +71,7 @@ from mqclient.producing.settings import (
     QueueInterceptor,
     QueueSelector,
 )
+from mqclient.searching import FoundMessage, SearchResult, Wanted
 from mqclient.sequences import (
     Finding,
     Irregularity,
@@ -142,6 +143,7 @@ __all__ = [
     "FailedAttempt",
     "Finding",
     "Forbidden",
+    "FoundMessage",
     "GroupInfo",
     "GroupMember",
     "HalfMessage",
@@ -180,6 +182,7 @@ __all__ = [
     "Refused",
     "RequestTooLarge",
     "RetryPolicy",
+    "SearchResult",
     "SendFuture",
     "SendResult",
     "SendTimedOut",
@@ -213,5 +216,6 @@ __all__ = [
     "UnknownTransaction",
     "Unreachable",
     "Unsupported",
+    "Wanted",
     "allocate",
 ]
