@@ -16,6 +16,8 @@ def engine_config() -> EngineConfig:
         segment_bytes=environment.segment_bytes,
         ack=AckMode(environment.ack),
         flush_interval_ms=environment.flush_interval_ms,
+        index_slots=environment.index_slots,
+        index_entries=environment.index_entries,
         read_threads=environment.read_threads,
         member_timeout_ms=environment.member_timeout_ms,
         queue_lock_ms=environment.queue_lock_ms,

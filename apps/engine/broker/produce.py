@@ -14,6 +14,7 @@ from apps.engine.codec.check import check_batch
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
+from apps.engine.derived.index.incoming import Sections
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import BatchTooLarge, MalformedBatch
@@ -27,12 +28,13 @@ class CheckedBatch:
 
     `appended` is set when it was, and `on_stored` is called with it then, in order of the batches
     of a frame. `tag_hashes` int64[n] go into the consume queue: the due times of a delay level.
+    `sections` are the records' property sections, where a check has found them.
     `is_whole` says that it came as bytes, so that a repeat of it has the same messages or none.
     """
 
     __slots__ = (
-        "appended", "is_whole", "on_stored", "payload", "queue", "sizes", "special", "tag_hashes",
-        "topic",
+        "appended", "is_whole", "on_stored", "payload", "queue", "sections", "sizes", "special",
+        "tag_hashes", "topic",
     )  # fmt: skip
 
     appended: Appended
@@ -45,8 +47,10 @@ class CheckedBatch:
         *,
         on_stored: Callable[[Appended], None] | None = None,
         is_whole: bool = False,
+        sections: Sections | None = None,
     ) -> None:
         """Keep what the write needs."""
+        self.sections = sections
         self.special = special
         self.is_whole = is_whole
         self.on_stored = on_stored
@@ -94,7 +98,17 @@ class _Share:
             log_offset=log_offset,
             store_time_ms=frame.store_time_ms,
             frame=frame.log_offset,
+            sections=self._sections(),
         )
+
+    def _sections(self) -> Sections | None:
+        """Return the property sections of all records, None where they are to be found yet."""
+        found = [batch.sections for batch in self.batches if batch.sections is not None]
+        if len(found) < len(self.batches):
+            return None
+        if len(found) == 1:
+            return found[0]
+        return b"".join([data for data, _ in found]), [n for _, many in found for n in many]
 
     def tell(self, log_offset: int, store_time_ms: int) -> None:
         """Give each batch its place."""
@@ -157,6 +171,7 @@ class Appender:
     def _check(self, batch: RecordBatch) -> CheckedBatch:
         self._catalog.writable(batch.topic, batch.queue)
         hashes, special = batch.tag_hashes, batch.special
+        sections: list[Sections] = []
         if hashes is None:
             hashes, special = check_batch(
                 batch.payload,
@@ -165,8 +180,15 @@ class Appender:
                 queue=batch.queue,
                 body_bytes_max=self._config.body_bytes_max,
                 properties_bytes_max=self._config.properties_bytes_max,
+                keep=lambda data, lengths: sections.append((data, lengths)),
             )
-        return CheckedBatch(batch, hashes, special, is_whole=batch.tag_hashes is None)
+        return CheckedBatch(
+            batch,
+            hashes,
+            special,
+            is_whole=batch.tag_hashes is None,
+            sections=sections[0] if sections else None,
+        )
 
     def write(
         self, batches: Sequence[CheckedBatch], *, is_internal: bool = False

@@ -6,6 +6,7 @@ Knows records' bytes. Indexing a thousand records at once costs a tenth of index
 import struct
 from array import array
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from apps.engine.derived.index.layout import topic_hash
 _FEW = 16
 _BODY_BYTES = struct.Struct(">i")
 _BODY_BYTES_AT = 84
+# Property sections of records end to end, and the length of each.
+Sections = tuple[bytes, list[int]]
 # Records of which none has properties: events of consumers, decisions, messages in parcels.
 _WITHOUT_KEYS = frozenset({records.JOURNAL_TOPIC, records.TIMER_TOPIC, records.HALF_OP_TOPIC})
 
@@ -71,19 +74,37 @@ class Incoming:
         log_offset: int,
         store_time_ms: int,
         frame: int,
+        sections: Sections | None = None,
     ) -> None:
         """Take in records of one topic, whose first byte lies at `log_offset`.
 
-        Those without a key cost finding their properties and a look at them.
+        Where none has a key it costs a look at their `sections`, 0.3 us a batch; where those are
+        not known, finding them, 0.1 us a record.
         """
-        if topic in _WITHOUT_KEYS:
+        if topic in _WITHOUT_KEYS or (sections is not None and not has_keys(sections[0])):
             return
-        if len(sizes) <= _FEW:
+        if sections is not None:
+            added = self._add_known(*sections, starts, log_offset)
+        elif len(sizes) <= _FEW:
             added = self._add_few(payload, starts, sizes, log_offset)
         else:
             added = self._add_many(payload, starts, sizes, log_offset)
         if added:
             self._runs.extend((added, topic_hash(topic), store_time_ms, frame))
+
+    def _add_known(
+        self, data: bytes, lengths: list[int], starts: NDArray[np.int64], log_offset: int
+    ) -> int:
+        begin = len(self._sections)
+        self._sections += data
+        self._ends.extend(accumulate(lengths, initial=begin))
+        # It begins with what is before the first.
+        del self._ends[-len(lengths) - 1]
+        if len(lengths) <= _FEW:
+            self._log_offsets.extend([start + log_offset for start in starts.tolist()])
+        else:
+            self._log_offsets.frombytes((starts + log_offset).tobytes())
+        return len(lengths)
 
     def _add_few(
         self,
@@ -115,11 +136,7 @@ class Incoming:
         data = found.data.tobytes()
         if not has_keys(data):
             return 0
-        ends = np.cumsum(found.lengths) + len(self._sections)
-        self._sections += data
-        self._ends.frombytes(ends.tobytes())
-        self._log_offsets.frombytes((starts + log_offset).tobytes())
-        return len(ends)
+        return self._add_known(data, found.lengths.tolist(), starts, log_offset)
 
     def take(self) -> Rows:
         """Return the keys of all that waits, and forget it."""

@@ -17,7 +17,7 @@ from apps.engine.codec.windows import Buffer
 from apps.engine.config import EngineConfig
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.index import layout
-from apps.engine.derived.index.incoming import Incoming, Rows
+from apps.engine.derived.index.incoming import Incoming, Rows, Sections
 from apps.engine.derived.index.indexfile import (
     DIRECTORY,
     FLUSH_ENTRIES,
@@ -138,6 +138,7 @@ class KeyIndex:
         log_offset: int,
         store_time_ms: int,
         frame: int,
+        sections: Sections | None = None,
     ) -> None:
         """Take in records of one topic that lie end to end at `log_offset`, in a frame.
 
@@ -151,6 +152,7 @@ class KeyIndex:
             log_offset=log_offset,
             store_time_ms=store_time_ms,
             frame=frame,
+            sections=sections,
         )
 
     def frame_added(self, frame_end: int) -> None:
