@@ -67,6 +67,8 @@ VARIABLES = (
         meaning="messages of answers in memory, all together",
     ),
     Variable(name="MQWEB_SEGMENT_BYTES", default=str(limits.GIB), meaning="size of log segments"),
+    Variable(name="MQWEB_INDEX_SLOTS", default="500000", meaning="hash slots of an index file"),
+    Variable(name="MQWEB_INDEX_ENTRIES", default="2000000", meaning="entries of an index file"),
     Variable(name="MQWEB_READ_THREADS", default="4", meaning="workers for reads from the disk"),
     Variable(
         name="MQWEB_MEMBER_TIMEOUT_MS", default="30000", meaning="silence that ends a membership"
@@ -129,6 +131,11 @@ _RESERVE_BYTES_MAX = 1024 * limits.GIB
 # The largest request and the largest answer must find room.
 _IN_MEMORY_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
 _IN_MEMORY_BYTES_MAX = 1024 * limits.GIB
+# RocketMQ's own sizes fit four times: 80 MB of slots are kept in memory then.
+_INDEX_SLOTS_MIN = 1_000
+_INDEX_SLOTS_MAX = 20_000_000
+_INDEX_ENTRIES_MIN = 1_000
+_INDEX_ENTRIES_MAX = 80_000_000
 _READ_THREADS_MAX = 64
 _WORKER_PROCESSES_MAX = 256
 # A member asks three times in its time-out, and a request takes a while.
@@ -172,6 +179,8 @@ class Environment:
     requests_bytes_max: int
     answers_bytes_max: int
     segment_bytes: int
+    index_slots: int
+    index_entries: int
     read_threads: int
     member_timeout_ms: int
     queue_lock_ms: int
@@ -231,6 +240,10 @@ def read(environ: Mapping[str, str]) -> Environment:
         ),
         segment_bytes=_integer(
             values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
+        ),
+        index_slots=_integer(values, "MQWEB_INDEX_SLOTS", _INDEX_SLOTS_MIN, _INDEX_SLOTS_MAX),
+        index_entries=_integer(
+            values, "MQWEB_INDEX_ENTRIES", _INDEX_ENTRIES_MIN, _INDEX_ENTRIES_MAX
         ),
         read_threads=_integer(values, "MQWEB_READ_THREADS", 1, _READ_THREADS_MAX),
         member_timeout_ms=_integer(

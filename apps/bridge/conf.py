@@ -30,6 +30,8 @@ def engine_config() -> EngineConfig:
         reserve_topics=frozenset({_TICKS}),
         disk_percent_max=environment.disk_percent_max,
         answers_bytes_max=environment.answers_bytes_max,
+        index_slots=environment.index_slots,
+        index_entries=environment.index_entries,
         read_threads=environment.read_threads,
         member_timeout_ms=environment.member_timeout_ms,
         queue_lock_ms=environment.queue_lock_ms,

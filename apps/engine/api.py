@@ -19,6 +19,7 @@ from apps.engine.grouptypes import (
     Rebalance,
 )
 from apps.engine.retentiontypes import Cleaned
+from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
     Begun,
     Check,
@@ -275,6 +276,14 @@ class EngineAPI(EngineControl, Protocol):
 
     async def pull(self, request: PullRequest) -> PullResult:
         """Read a queue from an offset. Raises UnknownTopic, UnknownQueue, InvalidArgument."""
+        ...
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Find messages that readers may see, the newest first; see SearchRequest.
+
+        The work is bounded, and the result says where that ended it. Raises UnknownTopic,
+        UnknownQueue, NotPermitted or InvalidArgument.
+        """
         ...
 
     async def receive(self, request: ReceiveRequest) -> ReceiveResult:

@@ -14,6 +14,10 @@ class EngineConfig:
 
     segment_bytes: int = limits.GIB
     consume_queue_file_entries: int = 300_000
+    index_slots: int = 500_000
+    """Hash slots of an index file, 4 bytes of memory each; a tenth of RocketMQ's, as entries."""
+    index_entries: int = 2_000_000
+    """Entries of an index file, the unused first one counted, as RocketMQ counts them."""
     ack: AckMode = AckMode.SYNC
     """What acknowledgements and offset commits wait for, and sends that do not say."""
     flush_interval_ms: int = 500
@@ -91,6 +95,8 @@ class EngineConfig:
             raise ValueError("segment_bytes must hold two batches of batch_bytes_max")
         if self.body_bytes_max > self.batch_bytes_max:
             raise ValueError("body_bytes_max must not exceed batch_bytes_max")
+        if not (1 <= self.index_slots < 1 << 31 and 2 <= self.index_entries < 1 << 31):
+            raise ValueError("an index file has at least one slot and room for one entry")
         if self.flush_interval_ms < 1 or self.checkpoint_interval_ms < 1:
             raise ValueError("intervals must be at least 1 ms")
         if self.flush_least_pages < 0 or self.flush_thorough_ms < 1 or self.flush_timeout_ms < 1:

@@ -29,6 +29,8 @@ NAMES = frozenset(
         "journal.before_append",
         "journal.after_append",
         "files.allocate",
+        "index.before_write",
+        "index.after_write",
         "timer.before_run",
         "timer.after_run",
         "retention.before_start",

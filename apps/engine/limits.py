@@ -28,6 +28,11 @@ BINARY_BATCH_RECORDS_MAX = 65_536
 FETCH_MESSAGES_MAX = 16_384
 FETCH_BYTES_MAX = 16 * MIB
 
+# What a search answers at once; RocketMQ's `maxMsgsNumBatch` is 64.
+SEARCH_MESSAGES_MAX = 256
+# The longest key that fits a message's properties.
+SEARCH_TEXT_CHARACTERS_MAX = PROPERTIES_BYTES_MAX
+
 # Clients that are remembered, one entry for each choice of topics: twice as many as may wait at
 # once. Listing all of them takes a tenth of a second.
 SESSIONS_MAX = 20_000

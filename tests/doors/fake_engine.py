@@ -24,6 +24,7 @@ from apps.engine.grouptypes import (
     LockAnswer,
     QueuePlace,
 )
+from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import Begun, Check
 from apps.engine.types import (
     PERM_READ,
@@ -58,6 +59,7 @@ from tests.doors.fake_care import (
 )
 from tests.doors.fake_groups import FakeGroups
 from tests.doors.fake_readings import Readings
+from tests.doors.fake_search import searched
 
 Place = tuple[str, int]
 _HANDLE = re.compile(r"([0-9a-f]+)-fa4efa4e:([0-9]+)(?:-([0-9]+))?")
@@ -206,6 +208,11 @@ class FakeEngine(CareVerbs, Readings):
             result = self._pull_once(request)
             if result.status is not PullStatus.NO_NEW_MSG or not await self._wait(request.wait_ms):
                 return result
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        count = self._topic(request.topic, request.queue or 0).queue_count
+        places = [(request.topic, number) for number in range(count)]
+        return searched((r for place in places for r in self._queues.get(place, [])), request)
 
     def _pull_once(self, request: PullRequest) -> PullResult:
         queue = self._queues.get((request.topic, request.queue), [])

@@ -18,6 +18,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import Begun, Check, Ended, Outcome, TransactionStatus
 from apps.engine.types import (
     AckMode,
@@ -70,6 +71,10 @@ class Recorder:
     async def pull(self, request: PullRequest) -> PullResult:
         self._asked("pull")
         return await self._engine.pull(request)
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        self._asked("search")
+        return await self._engine.search(request)
 
     async def receive(self, request: ReceiveRequest) -> ReceiveResult:
         self._asked("receive")

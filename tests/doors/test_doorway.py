@@ -42,8 +42,8 @@ async def test_an_address_nobody_serves_is_not_found(client: Client, path: str) 
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("DELETE", SEND, "POST"),
-        ("GET", SEND, "POST"),
+        ("DELETE", SEND, "POST, GET, HEAD"),
+        ("PUT", SEND, "POST, GET, HEAD"),
         ("POST", "/api/v1/topics/single/queues/0/messages", "GET, HEAD"),
         ("GET", "/api/v1/groups/g/messages:receive", "POST"),
         ("PUT", "/api/v1/groups/g/messages:ack", "POST"),
@@ -75,7 +75,7 @@ async def test_a_wrong_method_is_told_the_right_ones(
     [
         ("/api/v1/topics/t/messages", "POST", True),
         ("/api/v1/topics/t/messages", "PUT", True),
-        ("/api/v1/topics/t/messages", "GET", False),
+        ("/api/v1/topics/t/messages", "GET", True),
         ("/api/v1/topics/%RETRY%g/messages", "POST", True),
         ("/api/v1/topics/t/queues/0/messages", "GET", True),
         ("/api/v1/groups/g/messages:receive", "POST", True),

@@ -1,6 +1,7 @@
 """Real input through the real product: a text file goes in by `mq` and comes out identical."""
 
 import hashlib
+import json
 import os
 import random
 import re
@@ -93,3 +94,24 @@ def test_lines_of_a_key_keep_their_order_through_many_queues(
     assert all(numbers == sorted(numbers) for numbers in by_key.values())
     ranges = broker.call("GET", "/metrics")[1].decode()
     assert "rocketmq_messages_in_total 20000" in ranges
+
+
+def test_a_message_is_found_by_its_id_its_tag_and_its_place(broker: Broker, tmp_path: Path) -> None:
+    source = tmp_path / "three"
+    source.write_bytes(b"one\ntwo\nthree\n")
+    mq(broker, "produce", "single", "--tag", "counted", stdin=source)
+
+    listed = [
+        json.loads(line)
+        for line in mq(broker, "find", "--topic", "single", "--json").stdout.splitlines()
+    ]
+    by_id = mq(broker, "find", "--topic", "single", "--id", listed[1]["message_id"]).stdout
+    by_place = mq(broker, "find", "--topic", "single", "--queue", "0", "--offset", "0").stdout
+    newest = mq(broker, "find", "--topic", "single", "--tag", "counted", "--max", "1")
+
+    assert [line["body"] for line in listed] == ["three", "two", "one"]
+    assert by_id.decode().split("\t")[-1] == "two\n"
+    assert by_place.decode().split("\t")[-1] == "one\n"
+    assert newest.stdout.decode().split("\t")[-1] == "three\n"
+    assert b"there is more" in newest.stderr
+    assert mq(broker, "find", "--topic", "single", "--key", "none").stdout == b""

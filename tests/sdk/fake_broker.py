@@ -55,6 +55,8 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
+        self.searches: list[tuple[str, dict[str, str]]] = []
+        self.found: dict[str, object] = {"items": [], "truncated": False, "scan_incomplete": False}
         self.groups = new_groups()
         self.write_queue_counts: dict[str, int] = {}
         self.queues: dict[tuple[str, int], list[bytes]] = defaultdict(list)
@@ -233,6 +235,9 @@ class FakeBroker:
                 return reply(204, None)
             case ("POST", "topics", topic, "messages") if topic in self.topics:
                 return self._send(topic, query, body, headers["accept"])
+            case ("GET", "topics", topic, "messages") if topic in self.topics:
+                self.searches.append((topic, query))
+                return reply(200, self.found)
             case ("POST", "topics", topic, "transactions") if topic in self.topics:
                 return self.later.begin(topic, document)
             case ("POST", "transactions", what):

@@ -18,6 +18,7 @@ from apps.doors.http import (
     offsets,
     pull,
     receive,
+    search,
     send,
     sendback,
     settle,
@@ -41,6 +42,7 @@ Handler = Callable[[Door, Call], Awaitable[Answer]]
 
 _HANDLERS: Mapping[Verb, Handler] = {
     Verb.SEND: send.send,
+    Verb.SEARCH: search.search,
     Verb.PULL: pull.pull,
     Verb.RECEIVE: receive.receive,
     Verb.ACK: settle.ack,

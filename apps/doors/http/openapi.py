@@ -14,6 +14,7 @@ _TYPES = (
     shapes.SendRequest,
     shapes.SendAnswer,
     shapes.BatchAnswer,
+    shapes.SearchAnswer,
     shapes.PullAnswer,
     shapes.ReceiveBody,
     shapes.ReceiveAnswer,

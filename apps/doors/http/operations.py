@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from apps.doors.http import pull, shapes
+from apps.doors.http import pull, search, shapes
 from apps.doors.http.routing import Verb
 from apps.engine import limits
 from apps.engine.codec import wire
@@ -104,6 +104,37 @@ def _send() -> Document:
                 "is stored."
             ),
         },
+    }
+
+
+def _search() -> Document:
+    text = {"type": "string"}
+    number = {"type": "string", "pattern": "^[0-9]{1,19}$"}
+    offset_ids = {"type": "string", "pattern": "^[0-9A-Fa-f]{32}$"}
+    time = "RFC 3339 with a time zone, or milliseconds since 1970 UTC."
+    return {
+        "summary": "Find messages that are all of what is given, the newest first",
+        "parameters": [
+            _query("key", text, "One of the message's keys."),
+            _query("message_id", text, "The id the message shows."),
+            _query("offset_id", offset_ids, "RocketMQ's id of its place in the log."),
+            _query("from", text, f"Stored at this time or later. {time}"),
+            _query("to", text, f"Stored before this time. {time}"),
+            _query("tag", text, "The message's tag."),
+            _query("queue", _integer(0, limits.QUEUE_COUNT_MAX - 1), "The queue it is in."),
+            _query("offset", number, "Its offset there; needs the queue."),
+            _query(
+                "max",
+                _integer(1, limits.SEARCH_MESSAGES_MAX, search.MESSAGES_DEFAULT),
+                "Messages at most.",
+            ),
+            _query(
+                "max_bytes",
+                _integer(1, limits.FETCH_BYTES_MAX, search.BYTES_DEFAULT),
+                "Bytes at most, yet at least one message.",
+            ),
+        ],
+        "responses": {"200": _answer("What was found.", {_JSON: "SearchAnswer"})},
     }
 
 
@@ -291,6 +322,7 @@ def _deliver_now() -> Document:
 
 _OPERATIONS = {
     Verb.SEND: _send,
+    Verb.SEARCH: _search,
     Verb.PULL: _pull,
     Verb.RECEIVE: _receive,
     Verb.ACK: lambda: _settling("Settle messages for good", "AckRequest"),

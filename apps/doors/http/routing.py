@@ -25,6 +25,7 @@ class Verb(StrEnum):
     """What the door can be asked to do."""
 
     SEND = "send"
+    SEARCH = "search"
     PULL = "pull"
     RECEIVE = "receive"
     ACK = "ack"
@@ -70,8 +71,7 @@ def _post(path: str, verb: Verb) -> Row:
 ROWS = (
     Row(
         "/api/v1/topics/{topic}/messages",
-        {"POST": Verb.SEND},
-        control_plane=frozenset({"GET", "HEAD", "OPTIONS"}),
+        {"POST": Verb.SEND, "GET": Verb.SEARCH, "HEAD": Verb.SEARCH},
     ),
     _get("/api/v1/topics/{topic}/queues/{queue}/messages", Verb.PULL),
     _post("/api/v1/groups/{group}/messages:receive", Verb.RECEIVE),

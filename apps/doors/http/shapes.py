@@ -210,6 +210,18 @@ class PullAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
     unreadable: int = 0
 
 
+class SearchAnswer(Struct, frozen=True, gc=False):
+    """What a search found, the newest message first.
+
+    `truncated`: there is more of it. `scan_incomplete`: the search ended before it had looked
+    everywhere, and what it did not see is not there.
+    """
+
+    items: list[IncomingMessage]
+    truncated: bool
+    scan_incomplete: bool
+
+
 class ReceiveBody(Request, frozen=True, gc=False):
     """What to hand out to a member of a group; `topic` or `topics`.
 

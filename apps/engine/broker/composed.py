@@ -46,6 +46,7 @@ from apps.engine.clock import Clock
 from apps.engine.codec.layout import TIMER_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.dispatch import dispatch
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
@@ -79,13 +80,19 @@ class Composed:
         self.queues = QueueSet(disk, config=config, failpoints=failpoints)
         self.catalog = Catalog(disk, failpoints=failpoints)
         self.state = ConsumerState(clock)
+        self.index = KeyIndex(disk, config=config, failpoints=failpoints)
         start = self.queues.load(
             log_start=log.log_start,
             log_end=log.written_offset,
             starts=load_retained(disk).queues,
         )
+        index_start = self.index.load(log_start=log.log_start, log_end=log.written_offset)
         self.dispatched_records = dispatch(
-            log.frames(start), self.queues, start=start, quarantine=log.quarantine
+            log.frames(min(start, index_start)),
+            self.queues,
+            self.index,
+            queues_from=start,
+            quarantine=log.quarantine,
         )
         self.queues.show(log.synced_offset)
         self.damage = Damage(log, self.queues)
@@ -94,7 +101,7 @@ class Composed:
         self.replayed_events = replay(
             content, self.state, log=log, queues=self.queues, damage=self.damage
         )
-        self.appender = Appender(log, self.queues, self.catalog, config=config)
+        self.appender = Appender(log, self.queues, self.index, self.catalog, config=config)
         self.levels = DelayLevels(
             config.delay_levels_ms,
             clock,
@@ -308,6 +315,7 @@ class Composed:
             config=config,
             clock=self.clock,
         )
+        self.retention.followers += [self.index.follow, self.log.quarantine.forget_below]
 
     def _compose_delays(
         self, config: EngineConfig, tuning: TimerTuning | None, failpoints: Failpoints

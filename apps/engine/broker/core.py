@@ -14,6 +14,7 @@ from apps.engine.broker.fetch import check_amounts, fetch
 from apps.engine.broker.journal import Trim
 from apps.engine.broker.owntopics import is_own
 from apps.engine.broker.replay import CHECKPOINT
+from apps.engine.broker.search import Search
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
@@ -25,6 +26,7 @@ from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.searchtypes import SearchRequest
 from apps.engine.types import (
     CatalogSnapshot,
     PullRequest,
@@ -96,6 +98,17 @@ class Broker(Composed):
     def is_pull_due(self, request: PullRequest, queue: ConsumeQueue) -> bool:
         """Say whether a parked pull has something to read, or may not go on waiting for it."""
         return queue.visible > request.queue_offset or not self.fencing.may_wait(request)
+
+    def search(self, request: SearchRequest) -> Search:
+        """Begin a search. Raises UnknownTopic, UnknownQueue, NotPermitted or InvalidArgument."""
+        return Search(
+            request,
+            log=self.log,
+            queues=self.queues,
+            index=self.index,
+            catalog=self.catalog,
+            times=self.times,
+        )
 
     def receive(self, request: ReceiveRequest, *, wait: bool = True) -> ReceiveResult:
         """Hand out messages. Raises ColdRead when `wait` is false and the disk is needed."""
@@ -190,6 +203,7 @@ class Broker(Composed):
         Returns the log offset that must be synced first, and what to run in a thread then.
         """
         queues = self.queues.begin_checkpoint()
+        write_index = self.index.begin_checkpoint()
         write_delays = self.delays.begin_checkpoint()
         journal_offset = self.queues.queue(JOURNAL_TOPIC, 0).end
         content: dict[str, object] = {"journal_offset": journal_offset, **self.state.dump()}
@@ -199,6 +213,7 @@ class Broker(Composed):
             atomic.replace(self._disk, CHECKPOINT, content, failpoints=self._failpoints)
             self.holders.journal_offset = journal_offset
             write_delays()
+            write_index()
 
         return queues.log_offset, write
 
@@ -214,6 +229,7 @@ class Broker(Composed):
         """Sync, take a checkpoint and mark the store as cleanly stopped."""
         self.checkpoint()
         self.queues.close()
+        self.index.close()
         self.delays.waiting.close()
         self.log.close(clean=True)
 

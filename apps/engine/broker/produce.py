@@ -14,10 +14,12 @@ from apps.engine.codec.check import check_batch
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
+from apps.engine.derived.index.incoming import Sections
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import BatchTooLarge, MalformedBatch, WriteFailed
 from apps.engine.limits import BINARY_BATCH_RECORDS_MAX
-from apps.engine.log.commitlog import CommitLog, RecordRun
+from apps.engine.log.commitlog import AppendedFrame, CommitLog, RecordRun
 from apps.engine.types import Appended, RecordBatch, Special
 
 
@@ -26,12 +28,13 @@ class CheckedBatch:
 
     `appended` is set when it was, and `on_stored` is called with it then, in order of the batches
     of a frame. `tag_hashes` int64[n] go into the consume queue: the due times of a delay level.
+    `sections` are the records' property sections, where a check has found them.
     `is_whole` says that it came as bytes, so that a repeat of it has the same messages or none.
     """
 
     __slots__ = (
-        "appended", "is_whole", "on_stored", "payload", "queue", "sizes", "special", "tag_hashes",
-        "topic",
+        "appended", "is_whole", "on_stored", "payload", "queue", "sections", "sizes", "special",
+        "tag_hashes", "topic",
     )  # fmt: skip
 
     appended: Appended
@@ -44,8 +47,10 @@ class CheckedBatch:
         *,
         on_stored: Callable[[Appended], None] | None = None,
         is_whole: bool = False,
+        sections: Sections | None = None,
     ) -> None:
         """Keep what the write needs."""
+        self.sections = sections
         self.special = special
         self.is_whole = is_whole
         self.on_stored = on_stored
@@ -82,6 +87,29 @@ class _Share:
         self.queue.append(queue_entries(run.starts, run.sizes, self.hashes, log_offset=log_offset))
         queues.added(self.queue, frame_end=frame_end)
 
+    def index_keys(self, log_offset: int, frame: AppendedFrame, index: KeyIndex) -> None:
+        """Let the records be found by their keys."""
+        run = self.run
+        index.add(
+            self.queue.topic,
+            run.payload,
+            run.starts,
+            run.sizes,
+            log_offset=log_offset,
+            store_time_ms=frame.store_time_ms,
+            frame=frame.log_offset,
+            sections=self._sections(),
+        )
+
+    def _sections(self) -> Sections | None:
+        """Return the property sections of all records, None where they are to be found yet."""
+        found = [batch.sections for batch in self.batches if batch.sections is not None]
+        if len(found) < len(self.batches):
+            return None
+        if len(found) == 1:
+            return found[0]
+        return b"".join([data for data, _ in found]), [n for _, many in found for n in many]
+
     def tell(self, log_offset: int, store_time_ms: int) -> None:
         """Give each batch its place."""
         queue_offset = self.run.queue_offset
@@ -105,11 +133,18 @@ class Appender:
     """The one way messages get into the log."""
 
     def __init__(
-        self, log: CommitLog, queues: QueueSet, catalog: Catalog, *, config: EngineConfig
+        self,
+        log: CommitLog,
+        queues: QueueSet,
+        index: KeyIndex,
+        catalog: Catalog,
+        *,
+        config: EngineConfig,
     ) -> None:
         """Bind to a store."""
         self._log = log
         self._queues = queues
+        self._index = index
         self._catalog = catalog
         self._config = config
         self.message_count = 0
@@ -136,6 +171,7 @@ class Appender:
     def _check(self, batch: RecordBatch) -> CheckedBatch:
         self._catalog.writable(batch.topic, batch.queue)
         hashes, special = batch.tag_hashes, batch.special
+        sections: list[Sections] = []
         if hashes is None:
             hashes, special = check_batch(
                 batch.payload,
@@ -144,8 +180,15 @@ class Appender:
                 queue=batch.queue,
                 body_bytes_max=self._config.body_bytes_max,
                 properties_bytes_max=self._config.properties_bytes_max,
+                keep=lambda data, lengths: sections.append((data, lengths)),
             )
-        return CheckedBatch(batch, hashes, special, is_whole=batch.tag_hashes is None)
+        return CheckedBatch(
+            batch,
+            hashes,
+            special,
+            is_whole=batch.tag_hashes is None,
+            sections=sections[0] if sections else None,
+        )
 
     def write(
         self, batches: Sequence[CheckedBatch], *, is_internal: bool = False
@@ -161,11 +204,13 @@ class Appender:
         try:
             for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
                 share.index(log_offset, frame.end, self._queues)
+                share.index_keys(log_offset, frame, self._index)
                 share.tell(log_offset, frame.store_time_ms)
                 # What the engine notes about a client's messages is none of them.
                 if not is_internal and share.queue.topic != JOURNAL_TOPIC:
                     self.byte_count += len(share.run.payload)
                     self.message_count += len(share.run.sizes)
+            self._index.frame_added(frame.end)
         except MemoryError as error:
             # The frame is in the log and not in its queues: only a restart brings them level.
             raise WriteFailed("no memory was left to index what is in the log") from error

@@ -6,6 +6,7 @@ and a comprehension over slices costs 0.12 us a message of 1 KiB, no more than c
 
 import re
 import struct
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ _FIELDS = struct.Struct(">iiii20xi44xi")
 _LENGTH = struct.Struct(">h")
 _PROPERTIES = re.compile(rb"(?:[^\x01\x02]+\x01[^\x01\x02]*\x02)*")
 _TAG_START = "\x02TAGS\x01"
+# Property sections end to end, and the length of each.
+OnSections = Callable[[bytes, list[int]], None]
 assert _FIELDS.size == layout.RECORD_HEADER_BYTES
 
 
@@ -39,9 +42,11 @@ def check_batch(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
+    keep: OnSections | None = None,
 ) -> tuple[NDArray[np.int64], Special]:
     """Check every record of a batch; return tag hashes int64[n], and what is special about it.
 
+    The property sections, which had to be found, are given to `keep`.
     Raises MalformedBatch, MessageTooLarge or ChecksumMismatch, naming the first record at fault.
     """
     smallest, sum_bytes = size_bounds(sizes)
@@ -58,6 +63,7 @@ def check_batch(
         queue=queue,
         body_bytes_max=body_bytes_max,
         properties_bytes_max=properties_bytes_max,
+        keep=keep,
     )
 
 
@@ -69,6 +75,7 @@ def check_many(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
+    keep: OnSections | None = None,
 ) -> tuple[NDArray[np.int64], Special]:
     """Check records whose sizes add up, by array operations; see `check_batch`."""
     starts = starts_of(sizes)
@@ -84,6 +91,8 @@ def check_many(
     marks = separators(properties)
     _check_properties(properties, marks)
     _check_bodies(payload, starts, body_bytes)
+    if keep is not None:
+        keep(properties.data.tobytes(), properties.lengths.tolist())
     return tag_hashes(properties, marks), special_of(properties.data.tobytes())
 
 
@@ -95,6 +104,7 @@ def check_few(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
+    keep: OnSections | None = None,
 ) -> tuple[NDArray[np.int64], Special]:
     """Check records whose sizes add up, one after another; see `check_batch`.
 
@@ -137,7 +147,10 @@ def check_few(
         if crc32(view[body_at:topic_at]) & layout.BODY_CRC_MASK != crc:
             raise _at(number, ChecksumMismatch, "body does not have its checksum")
         start = end
-    return np.array(hashes, dtype=np.int64), special_of(b"".join(sections))
+    joined = b"".join(sections)
+    if keep is not None:
+        keep(joined, [len(section) for section in sections])
+    return np.array(hashes, dtype=np.int64), special_of(joined)
 
 
 def _tag_hash(section: bytes, number: int) -> int:

@@ -1,4 +1,4 @@
-"""Feed the consume queues from the log, as at a start or a rebuild.
+"""Feed the consume queues and the key index from the log, as at a start or a rebuild.
 
 Knows frames and queues. Idempotent: an entry a queue already has is skipped by its queue offset,
 so dispatching the same stretch of log twice changes nothing.
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from apps.engine.codec.batch import queue_entries, starts_of
 from apps.engine.codec.layout import QUEUE_ENTRY, SCHEDULE_TOPIC
 from apps.engine.codec.scan import QueueRun, due_times, property_sections, queue_runs, tag_hashes
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.quarantine import Quarantine
@@ -23,23 +24,27 @@ from apps.engine.types import LostMessages
 def dispatch(
     frames: Iterable[Frame],
     queues: QueueSet,
+    index: KeyIndex | None = None,
     *,
-    start: int = 0,
+    queues_from: int = 0,
     quarantine: Quarantine | None = None,
 ) -> int:
-    """Give every record of `frames` its entry and return how many records were read.
+    """Give every record of `frames` its entries and return how many records were read.
 
-    `frames` begin at log offset `start`. What lies in quarantine gets entries without a record,
-    so that every queue offset behind it stays the same. Raises StoreDamaged when a queue would
-    get another hole.
+    Frames below `queues_from` are for the index only. What lies in quarantine gets entries of
+    queues without a record, so that every queue offset behind it stays the same. Raises
+    StoreDamaged when a queue would get another hole.
     """
-    count, at = 0, start
+    count, at = 0, queues_from
     for frame in frames:
-        if quarantine is not None and quarantine.ranges:
-            _fill(frame.log_offset, at, queues, quarantine)
-            _name_holes(frame, queues, quarantine)
-            at = frame.log_offset
-        dispatch_frame(frame, queues)
+        if frame.log_offset >= queues_from:
+            if quarantine is not None and quarantine.ranges:
+                _fill(frame.log_offset, at, queues, quarantine)
+                _name_holes(frame, queues, quarantine)
+                at = frame.log_offset
+            dispatch_frame(frame, queues)
+        if index is not None:
+            index.dispatch_frame(frame)
         count += len(frame.header.sizes)
     if quarantine is not None and quarantine.ranges:
         _fill(quarantine.ranges[-1].end, at, queues, quarantine)

@@ -14,6 +14,7 @@ from apps.engine.filters.subscription import compile_filter
 from apps.engine.limits import INVISIBLE_MS_MAX
 from apps.engine.local.burials import bury_failures
 from apps.engine.local.host import Host
+from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.types import (
     AckMode,
     Appended,
@@ -108,6 +109,19 @@ class MessageVerbs:
 
     def _pull_once(self, request: PullRequest, wait: bool) -> PullResult:
         return self._host.broker.pull(request, wait=wait)
+
+    async def search(self, request: SearchRequest) -> SearchResult:
+        """Find messages; see EngineAPI."""
+        host = self._host
+        host.check_serving()
+        with host.writing():
+            # What was taken in for the index is written first, where it was not.
+            search = host.broker.search(request)
+        while not search.is_done:
+            await host.patiently(lambda wait: search.step(wait=wait))
+            # A step at a time, so that nobody waits for more than one.
+            await asyncio.sleep(0)
+        return search.result()
 
     async def receive(self, request: ReceiveRequest) -> ReceiveResult:
         """Hand out messages and hide them; see EngineAPI."""

@@ -74,6 +74,7 @@ from mqclient.producing.settings import (
     QueueInterceptor,
     QueueSelector,
 )
+from mqclient.searching import FoundMessage, SearchResult, Wanted
 from mqclient.sequences import (
     Finding,
     Irregularity,
@@ -146,6 +147,7 @@ __all__ = [
     "Finding",
     "FlushTimeout",
     "Forbidden",
+    "FoundMessage",
     "GroupInfo",
     "GroupMember",
     "HalfMessage",
@@ -185,6 +187,7 @@ __all__ = [
     "Refused",
     "RequestTooLarge",
     "RetryPolicy",
+    "SearchResult",
     "SendFuture",
     "SendResult",
     "SendTimedOut",
@@ -219,5 +222,6 @@ __all__ = [
     "UnknownTransaction",
     "Unreachable",
     "Unsupported",
+    "Wanted",
     "allocate",
 ]

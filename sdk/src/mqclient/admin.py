@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from mqclient.clock import Clock, SystemClock
 from mqclient.errors import InvalidArgument
@@ -18,6 +18,7 @@ from mqclient.protocol.plans import (
     all_topics,
     persistently,
 )
+from mqclient.searching import SearchResult, Wanted
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
 from mqclient.values import DeadLetter, GroupInfo, QueueOffset, RetryPolicy, TopicInfo
@@ -129,6 +130,13 @@ class Admin:
             group, letter_ids, topic=topic, is_dry_run=is_dry_run
         )
         return self._pool.run(persistently(call, self._patience))
+
+    def search(self, topic: str, **wanted: Unpack[Wanted]) -> SearchResult:
+        """Find the messages of a topic that are all of what is given, the newest first; see Wanted.
+
+        The result says where there is more. Raise MqError.
+        """
+        return self._pool.run(persistently(self._calls.search(topic, wanted), self._patience))
 
     def close(self) -> None:
         """Close the connections."""
@@ -242,6 +250,14 @@ class AsyncAdmin:
         call = self._calls.resend_dead_letters(
             group, letter_ids, topic=topic, is_dry_run=is_dry_run
         )
+        return await self._pool.run(persistently(call, self._patience))
+
+    async def search(self, topic: str, **wanted: Unpack[Wanted]) -> SearchResult:
+        """Find the messages of a topic that are all of what is given, the newest first; see Wanted.
+
+        The result says where there is more. Raise MqError.
+        """
+        call = self._calls.search(topic, wanted)
         return await self._pool.run(persistently(call, self._patience))
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from apps.engine.errors import StoreDamaged, StoreFull
+from apps.engine.files.backend import used_share
 from apps.engine.log.segmentleases import SegmentLeases
 from apps.engine.transactiontypes import Outcome
 from apps.engine.types import AckMode, OffsetCommit, PullStatus, Settled, TopicSpec

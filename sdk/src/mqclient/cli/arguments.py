@@ -5,7 +5,17 @@ import os
 import re
 from datetime import datetime
 
-from mqclient.cli import bench, consume, dead_letters, delayed, groups, listen, produce, topics
+from mqclient.cli import (
+    bench,
+    consume,
+    dead_letters,
+    delayed,
+    find,
+    groups,
+    listen,
+    produce,
+    topics,
+)
 from mqclient.errors import InvalidArgument
 from mqclient.protocol.endpoint import DEFAULT_SERVER
 from mqclient.times import milliseconds_of
@@ -30,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     _add_produce(commands)
     _add_recall(commands)
     _add_consume(commands)
+    _add_find(commands)
     _add_dead_letters(commands)
     _add_tail(commands)
     _add_bench(commands)
@@ -171,6 +182,28 @@ def _add_consume(commands: "Commands[argparse.ArgumentParser]") -> None:
 def _consume(arguments: argparse.Namespace) -> None:
     is_member = arguments.push or arguments.ordered
     (listen.listen if is_member else consume.consume)(arguments)
+
+
+def _add_find(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("find", help="find messages, the newest first")
+    command.add_argument("--topic", required=True)
+    one = command.add_mutually_exclusive_group()
+    one.add_argument("--key", help="one of the message's keys")
+    one.add_argument("--id", dest="message_id", help="the message's id")
+    one.add_argument("--offset-id", help="RocketMQ's id of its place: 32 hex digits")
+    moment = "RFC 3339, or milliseconds since 1970 UTC"
+    command.add_argument(
+        "--from", dest="from_time", type=_moment, help=f"stored then or later: {moment}"
+    )
+    command.add_argument("--to", dest="to_time", type=_moment, help=f"stored before: {moment}")
+    command.add_argument("--tag")
+    command.add_argument("--queue", type=_not_negative)
+    command.add_argument(
+        "--offset", dest="queue_offset", type=_not_negative, help="the one there; with --queue"
+    )
+    command.add_argument("--max", dest="messages_max", type=_positive, help="32 by default, to 256")
+    command.add_argument("--json", action="store_true", help="a document a line")
+    command.set_defaults(run=find.find)
 
 
 def _add_tail(commands: "Commands[argparse.ArgumentParser]") -> None:

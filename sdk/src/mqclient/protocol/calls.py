@@ -14,6 +14,7 @@ from mqclient.protocol.failure_calls import FailureCalls, cut
 from mqclient.protocol.group_calls import filter_fields, page
 from mqclient.protocol.later_calls import LaterCalls
 from mqclient.protocol.requests import JSON, Call, from_json, nothing, number, problem_of
+from mqclient.protocol.search_calls import SearchCalls
 from mqclient.times import parsed_ms
 from mqclient.values import (
     AckMode,
@@ -108,7 +109,7 @@ def _appended(count: int, *, is_delayed: bool, response: Response) -> BatchRecei
     return receipt
 
 
-class Calls(FailureCalls, LaterCalls):
+class Calls(FailureCalls, LaterCalls, SearchCalls):
     """Builds the requests to one broker."""
 
     def __init__(self, endpoint: Endpoint) -> None:
