@@ -30,6 +30,8 @@ class Exit(IntEnum):
     """`verifystore`: consumer state does not agree with the log."""
     DAMAGED_CATALOG = 15
     """`verifystore`: the catalog is damaged; it is published anew from the database."""
+    DAMAGED_INDEX = 16
+    """`verifystore`: the key index is not what was written; it is made anew from the log."""
 
 
 # The supervisor gives up at once on these: the next start would end the same way.

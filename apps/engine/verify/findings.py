@@ -14,6 +14,7 @@ class Kind(StrEnum):
     """A small file that the store cannot be opened without, or the quarantine's manifest."""
     LOG = "log"
     QUEUES = "queues"
+    INDEX = "index"
     TIMERS = "timers"
     STATE = "state"
     CATALOG = "catalog"

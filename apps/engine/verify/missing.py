@@ -5,6 +5,7 @@ from apps.engine.files.backend import Disk
 from apps.engine.log.checkpoint import load_checkpoint
 from apps.engine.log.identity import Identity
 from apps.engine.log.opening import DIRECTORY
+from apps.engine.log.retained import load_retained
 
 
 def fill_missing(disk: Disk, identity: Identity) -> list[int]:
@@ -17,7 +18,10 @@ def fill_missing(disk: Disk, identity: Identity) -> list[int]:
     size_bytes = identity.segment_bytes
     known = {int(name) for name in disk.names(DIRECTORY) if name.isdigit()}
     wanted = known | _promised(disk, size_bytes)
-    bases = range(min(wanted), max(wanted) + 1, size_bytes) if wanted else range(0)
+    # What retention has deleted is not missing.
+    log_start = load_retained(disk).log_start
+    first = max(min(wanted, default=0), log_start - log_start % size_bytes)
+    bases = range(first, max(wanted) + 1, size_bytes) if wanted else range(0)
     missing = []
     for base in bases:
         path = f"{DIRECTORY}/{base:020d}"

@@ -1,6 +1,7 @@
 """Consume queues against the log: entry i is record i, and the counts agree."""
 
 from collections.abc import Iterator
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -37,20 +38,24 @@ def queues(store: Store) -> Iterator[Finding]:
 def _compared(
     store: Store, queues: QueueSet, dispatched: int, rows: list[list[Any]]
 ) -> Iterator[Finding]:
-    ends: dict[tuple[str, int], int] = {}
+    begins = {(topic, number): offset for topic, number, offset in store.retained.queues}
+    ends = dict(begins)
     for topic, number, min_offset, end, *sums in rows:
         queue = queues.queue(topic, number)
-        queue.resume(min_offset=min_offset, end=end, sums=sums[0] if sums else ())
+        begin = min(begins.get((topic, number), 0), end)
+        queue.resume(min_offset=max(min_offset, begin), end=end, sums=sums[0] if sums else ())
         if not queue.is_whole():
             detail = "its files are not what was written"
             yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
     for frame in store.frames(stop=dispatched):
         for run, entries in entries_of(frame):
             queue = queues.queue(run.topic, run.queue)
-            first = run.first_queue_offset
+            ends[run.topic, run.queue] = run.first_queue_offset + len(entries)
+            # Entries of messages that are hidden may be gone before the messages are.
+            first = max(run.first_queue_offset, queue.min_offset)
+            entries = entries[first - run.first_queue_offset :]
             stop = min(first + len(entries), queue.end)
-            ends[run.topic, run.queue] = first + len(entries)
-            if not queue.end or stop <= max(first, queue.min_offset):
+            if not queue.end or stop <= first:
                 continue
             try:
                 kept = queue.read(first, stop - first)
@@ -77,7 +82,7 @@ def _name(queue: ConsumeQueue) -> str:
 
 
 def _file_entries(store: Store) -> int:
-    """Return how many entries a file has: the name of a second file says so."""
+    """Return how many entries a file has: the names of files that are not the first say so."""
     steps = [
         int(name) // QUEUE_ENTRY_BYTES
         for topic in store.disk.names("consumequeue")
@@ -86,4 +91,4 @@ def _file_entries(store: Store) -> int:
         if name.isdigit() and int(name)
     ]
     default = EngineConfig().consume_queue_file_entries
-    return min(steps, default=default)
+    return default if not any(step % default for step in steps) else gcd(*steps)

@@ -10,6 +10,7 @@ from apps.engine.broker.core import open_broker
 from apps.engine.broker.replay import CHECKPOINT as STATE
 from apps.engine.clock import Clock
 from apps.engine.config import EngineConfig
+from apps.engine.derived.index.keyindex import CHECKPOINT as INDEX
 from apps.engine.derived.queueset import CHECKPOINT as QUEUES
 from apps.engine.derived.timer.manifest import PATH as TIMERS
 from apps.engine.errors import StoreDamaged
@@ -18,6 +19,7 @@ from apps.engine.files.backend import Disk
 from apps.engine.files.segments import Segments
 from apps.engine.log.identity import load_identity
 from apps.engine.log.quarantine import open_quarantine
+from apps.engine.log.retained import load_retained
 from apps.engine.types import QuarantinedRange, RecoveryReport
 from apps.engine.verify.missing import fill_missing
 
@@ -26,11 +28,12 @@ class Part(StrEnum):
     """What can be made anew from the log."""
 
     QUEUES = "queues"
+    INDEX = "index"
     TIMERS = "timers"
     STATE = "state"
 
 
-_PATHS = {Part.QUEUES: QUEUES, Part.TIMERS: TIMERS, Part.STATE: STATE}
+_PATHS = {Part.QUEUES: QUEUES, Part.INDEX: INDEX, Part.TIMERS: TIMERS, Part.STATE: STATE}
 
 
 def rebuild(
@@ -46,8 +49,10 @@ def rebuild(
     Raises StoreDamaged where the log no longer has what a part is made of; the part is then left
     as it was, under another name, and put back.
     """
-    if parts & {Part.TIMERS, Part.STATE} and _log_start(disk):
-        raise StoreDamaged("the log no longer begins at its first record; only queues can be made")
+    if parts & {Part.TIMERS, Part.STATE} and load_retained(disk).log_start:
+        raise StoreDamaged(
+            "the log no longer begins at its first record; only queues and the index can be made"
+        )
     aside = {}
     for part in sorted(parts):
         path = _PATHS[part]
@@ -69,11 +74,6 @@ def rebuild(
     return report
 
 
-def _log_start(disk: Disk) -> int:
-    bases = [int(name) for name in disk.names("commitlog") if name.isdigit()]
-    return min(bases, default=0)
-
-
 def accept_loss(disk: Disk) -> int:
     """Let the store open without what is in quarantine and without segments that are gone.
 
@@ -86,7 +86,11 @@ def accept_loss(disk: Disk) -> int:
         raise StoreDamaged("there is no store, or its identity is missing")
     missing = fill_missing(disk, identity)
     segments = Segments(
-        disk, "commitlog", segment_bytes=identity.segment_bytes, failpoints=Failpoints()
+        disk,
+        "commitlog",
+        segment_bytes=identity.segment_bytes,
+        failpoints=Failpoints(),
+        start=load_retained(disk).log_start,
     )
     try:
         quarantine = open_quarantine(disk, segments, failpoints=Failpoints())

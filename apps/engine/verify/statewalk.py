@@ -28,7 +28,7 @@ def state(store: Store, *, clock: Clock | None = None) -> Iterator[Finding]:
         return
     built = ConsumerState(clock or SystemClock())
     assigned: dict[int, tuple[Assigned, int]] = {}
-    ends: dict[tuple[str, int], int] = {}
+    ends = {(topic, queue): offset for topic, queue, offset in store.retained.queues}
     journal: list[Record] = []
     # History in the checkpoint names journal records of long ago, so all are read once.
     for frame in store.frames():

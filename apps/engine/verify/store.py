@@ -14,6 +14,7 @@ from apps.engine.files.segments import Segments
 from apps.engine.log.checkpoint import LogCheckpoint, load_checkpoint
 from apps.engine.log.identity import Identity, load_identity
 from apps.engine.log.quarantine import Quarantine, open_quarantine
+from apps.engine.log.retained import Retained, load_retained
 from apps.engine.log.tail import Frame, FrameReader, InvalidFrame
 from apps.engine.log.walking import walk
 from apps.engine.types import QuarantinedRange
@@ -27,6 +28,8 @@ class Store:
     identity: Identity
     checkpoint: LogCheckpoint
     segments: Segments
+    retained: Retained
+    """Where log and queues begin, if something was deleted."""
     quarantine: Quarantine
     end: int
     """The log is looked at up to here."""
@@ -68,8 +71,13 @@ def open_store(disk: Disk, *, is_running: bool) -> Store:
     identity = load_identity(disk)
     if identity is None:
         raise StoreDamaged("there is no store, or its identity is missing")
+    retained = load_retained(disk)
     segments = Segments(
-        disk, "commitlog", segment_bytes=identity.segment_bytes, failpoints=Failpoints()
+        disk,
+        "commitlog",
+        segment_bytes=identity.segment_bytes,
+        failpoints=Failpoints(),
+        start=retained.log_start,
     )
     try:
         quarantine = open_quarantine(disk, segments, failpoints=Failpoints())
@@ -82,6 +90,7 @@ def open_store(disk: Disk, *, is_running: bool) -> Store:
             identity=identity,
             checkpoint=checkpoint,
             segments=segments,
+            retained=retained,
             quarantine=quarantine,
             end=min(end, segments.end),
             tail_reason=reason,

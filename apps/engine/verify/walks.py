@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from apps.engine.verify.findings import Finding, Walk
+from apps.engine.verify.indexwalk import index
 from apps.engine.verify.logwalk import log
 from apps.engine.verify.queuewalk import queues
 from apps.engine.verify.smallfiles import catalog, files
@@ -14,6 +15,7 @@ WALKS: tuple[Walk, ...] = (
     Walk(name="files", run=files),
     Walk(name="log", run=log),
     Walk(name="queues", run=queues),
+    Walk(name="index", run=index),
     Walk(name="timers", run=timers),
     Walk(name="state", run=state),
     Walk(name="catalog", run=catalog),

@@ -192,7 +192,7 @@ def test_what_the_log_no_longer_has_is_not_rebuilt(intact: SimulatedDisk) -> Non
     disk.remove("commitlog/" + "0" * 20)
     before = disk.content()
 
-    with pytest.raises(StoreDamaged, match="no longer begins"):
+    with pytest.raises(StoreDamaged, match="the log began at 0"):
         rebuild(disk, {Part.STATE}, config=CONFIG, clock=ManualClock(), failpoints=Failpoints())
 
     assert disk.content() == before
