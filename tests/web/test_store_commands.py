@@ -132,7 +132,9 @@ def test_a_dump_is_one_safe_line_a_record(store: Path) -> None:
 
 
 def test_a_rebuild_needs_a_stopped_store_and_a_known_part(store: Path) -> None:
-    assert "made anew: index, queues, state, timers" in output("rebuild", "all", "--path", str(store))
+    assert "made anew: index, queues, state, timers" in output(
+        "rebuild", "all", "--path", str(store)
+    )
     for wrong in (("rebuild", "everything", "--path", str(store)), ("rebuild",)):
         with pytest.raises(CommandError) as refused:
             call_command(*wrong)
