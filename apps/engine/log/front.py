@@ -102,10 +102,6 @@ class LogFront:
             self._segments.settle_names()
         return len(gone)
 
-    def left_over(self) -> int:
-        """Return how many segments below the start are still on the disk."""
-        return len(self._segments.given_up())
-
     def _pass(self, name: str) -> None:
         try:
             self._failpoints.hit(name)
