@@ -27,6 +27,7 @@ from apps.engine.errors import (
 from apps.engine.failpoints import Failpoints
 from apps.engine.limits import MIB
 from apps.engine.local import LocalEngine
+from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import (
     PERM_READ,
     PERM_WRITE,
@@ -334,7 +335,9 @@ async def test_high_queues_of_one_topic_do_not_hold_up_another_topic(engine: Loc
     assert {body for ((_, body, _),) in first_two} == {b"0", b"y"}
 
 
-async def test_a_message_given_back_comes_at_once_or_after_its_delay(engine: LocalEngine) -> None:
+async def test_a_message_given_back_comes_at_once_or_after_its_delay(opened: Opener) -> None:
+    clock = ManualClock()
+    engine = await opened(clock=clock)
     await engine.append([a_batch(b"one")], ack=AckMode.SYNC)
     ((handle, _, _),) = await receive(engine)
 
@@ -342,6 +345,7 @@ async def test_a_message_given_back_comes_at_once_or_after_its_delay(engine: Loc
     ((second, _, attempt),) = await receive(engine)
     await engine.nack("g", [second], delay_ms=20)
     at_once = await receive(engine)
+    clock.advance(20)
     later = await receive(engine, wait_ms=5000)
 
     assert given_back.outcome is Settled.OK

@@ -151,14 +151,17 @@ async def test_one_that_asks_without_waiting_is_answered_at_once(opened: Opener)
     assert await engine.receive_checks("g", client_id="c") == []
 
 
-async def test_a_producer_that_goes_away_while_it_waits_loses_no_check(opened: Opener) -> None:
-    engine = await opened()
+async def test_a_producer_that_goes_away_while_it_waits_loses_no_check(
+    opened: Opener, clock: ManualClock
+) -> None:
+    engine = await opened(clock=clock)
     gone = asked(engine, "gone")
     await turns()
     begun = await begin(engine, after=50)
 
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
+    clock.advance(50)
 
     assert gone.cancelled()
     (check,) = await asked(engine, "there")

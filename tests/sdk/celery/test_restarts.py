@@ -121,7 +121,7 @@ def test_broadcasts_go_on_after_a_restart(product: Product, name: str) -> None:
 def test_a_long_outage_is_a_connection_error_and_a_new_connection_heals_it(
     product: Product, name: str
 ) -> None:
-    connection = product.connection(outage_s=0.3)
+    connection = product.connection(outage_s=0.3, visibility_timeout_s=300)
     queue = connection.SimpleQueue(name)
     queue.put("done")
     queue.put("undone")
