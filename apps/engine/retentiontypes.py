@@ -48,3 +48,37 @@ class Cleaned:
     deleted_bytes: int
     more: bool = False
     blocked_by: tuple[RetentionBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedQueue:
+    """A queue of a compacted topic: what is kept below `covered`, and what lies in front of it.
+
+    `covered` is a queue offset; `head_messages` are those from there on, all of them. `written_ms`
+    is when the last round ended, wall time; None before the first.
+    """
+
+    topic: str
+    queue: int
+    covered: int
+    kept_messages: int
+    kept_bytes: int
+    head_messages: int
+    written_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStatus:
+    """What compaction has done since the engine was opened.
+
+    Messages and bytes are counted a time for each round they went through: before it, and after.
+    `damaged` counts places of kept messages that are not what was written.
+    """
+
+    rounds: int = 0
+    failed_rounds: int = 0
+    messages_before: int = 0
+    messages_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    damaged: int = 0

@@ -110,6 +110,14 @@ class Settled(StrEnum):
     INVALID = "invalid"
 
 
+class Cleanup(StrEnum):
+    """What becomes of a topic's old messages; RocketMQ's `cleanup.policy`."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
+    """The newest message of each key stays for ever; every message must have a key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
     """A topic as the catalog knows it."""
@@ -122,6 +130,8 @@ class TopicSpec:
     """Queues from this number on take no messages any more, or not yet; None is none of them."""
     retention_ms: int | None = None
     """Older messages are hidden, younger ones kept by age; None is as the store does."""
+    cleanup: Cleanup = Cleanup.DELETE
+    """Whether old messages go, or only those that a newer one of the same key has replaced."""
 
     @property
     def writable_count(self) -> int:

@@ -183,7 +183,7 @@ class Broker(Composed):
             if is_gone and queue.end > queue.min_offset:
                 trim = Trim(topic=queue.topic, queue=queue.queue, min_offset=queue.end)
                 self.recorder.record(trim)
-                queue.min_offset = queue.end
+                queue.begin_at(queue.end)
 
     def free_bytes(self) -> int:
         """Return how many bytes may still be written to the disk."""
@@ -230,6 +230,7 @@ class Broker(Composed):
         self.checkpoint()
         self.queues.close()
         self.index.close()
+        self.compaction.close()
         self.delays.waiting.close()
         self.log.close(clean=True)
 
