@@ -51,23 +51,6 @@ class Cleaned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactedQueue:
-    """A queue of a compacted topic: what is kept below `covered`, and what lies in front of it.
-
-    `covered` is a queue offset; `head_messages` are those from there on, all of them. `written_ms`
-    is when the last round ended, wall time; None before the first.
-    """
-
-    topic: str
-    queue: int
-    covered: int
-    kept_messages: int
-    kept_bytes: int
-    head_messages: int
-    written_ms: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStatus:
     """What compaction has done since the engine was opened.
 

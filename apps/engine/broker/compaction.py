@@ -24,8 +24,7 @@ from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk
 from apps.engine.files.refusals import write_refusal
 from apps.engine.log.commitlog import CommitLog
-from apps.engine.log.quarantine import DIRECTORY as QUARANTINE
-from apps.engine.retentiontypes import CompactedQueue, CompactionStatus
+from apps.engine.retentiontypes import CompactionStatus
 from apps.engine.types import Cleanup
 
 _log = logging.getLogger(__name__)
@@ -197,9 +196,7 @@ class Compaction:
         directory = layout.directory(queue.topic, queue.queue)
         for path in manifest.leftovers(self._disk, directory, done.new.shape.generation):
             if is_damaged and not path.endswith(".new"):
-                self._disk.make_directory(QUARANTINE)
-                self._disk.rename(path, f"{QUARANTINE}/{path.replace('/', '-')}")
-                self._disk.sync_directory(QUARANTINE)
+                self._disk.rename(path, f"{path}{manifest.ASIDE}")
             else:
                 self._disk.remove(path)
         self._disk.sync_directory(directory)
@@ -250,22 +247,6 @@ class Compaction:
             bytes_after=self._bytes_after,
             damaged=self.damaged,
         )
-
-    def queue_states(self, topic: str) -> list[CompactedQueue]:
-        """Return what is kept of each queue of a topic that has messages."""
-        return [
-            CompactedQueue(
-                topic=queue.topic,
-                queue=queue.queue,
-                covered=queue.covered,
-                kept_messages=0 if queue.kept is None else queue.kept.message_count,
-                kept_bytes=0 if queue.kept is None else queue.kept.size_bytes,
-                head_messages=head_messages(queue),
-                written_ms=None if queue.kept is None else queue.kept.written_ms,
-            )
-            for queue in self.compacted_queues()
-            if queue.topic == topic
-        ]
 
 
 def head_messages(queue: ConsumeQueue) -> int:

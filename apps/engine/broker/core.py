@@ -241,6 +241,9 @@ def _range_of(queue: ConsumeQueue) -> QueueRange:
         queue=queue.queue,
         min_offset=min(queue.min_offset, queue.visible),
         max_offset=queue.visible,
+        covered=queue.covered,
+        kept_messages=None if queue.kept is None else queue.kept.message_count,
+        compacted_ms=None if queue.kept is None else queue.kept.written_ms,
     )
 
 

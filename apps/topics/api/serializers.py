@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.core.moments import moment
 from apps.core.pagination import rfc3339_or_none, sampled_at
 from apps.core.serializers import (
     StrictBooleanField,
@@ -18,6 +19,7 @@ from apps.topics.models import (
     QUEUE_COUNT_DEFAULT,
     RETENTION_MS_MAX,
     RETENTION_MS_MIN,
+    Cleanup,
     Perm,
     Type,
 )
@@ -70,6 +72,12 @@ class TopicChange(StrictSerializer):
         help_text="Messages that are older are not read any more; null keeps them as long as the "
         "store does.",
     )
+    cleanup = StrictChoiceField(
+        Cleanup.values,
+        required=False,
+        help_text="delete in a new topic. compact keeps the newest message of each key of each "
+        "queue for ever, and takes no message without a key. Fixed when the topic is made.",
+    )
 
 
 class QueueDocument(serializers.Serializer[Any]):
@@ -78,6 +86,11 @@ class QueueDocument(serializers.Serializer[Any]):
     queue = serializers.IntegerField()
     min_offset = serializers.CharField(allow_null=True, help_text="64-bit integer as a string.")
     max_offset = serializers.CharField(allow_null=True, help_text="One past the newest message.")
+    kept_messages = serializers.CharField(
+        allow_null=True,
+        help_text="Messages the last round of compaction has kept; null before the first.",
+    )
+    compacted_at = serializers.DateTimeField(allow_null=True, help_text="When that round was.")
 
 
 class UnreadDocument(serializers.Serializer[Any]):
@@ -108,6 +121,7 @@ class TopicDocument(serializers.Serializer[Any]):
     retention_ms = serializers.IntegerField(
         allow_null=True, help_text="Null where messages are kept as long as the store does."
     )
+    cleanup = serializers.ChoiceField(Cleanup.values)
     queues = QueueDocument(many=True)
     created_at = serializers.DateTimeField(allow_null=True)
     updated_at = serializers.DateTimeField(allow_null=True)
@@ -139,11 +153,16 @@ def rendered(state: TopicState) -> dict[str, object]:
         "perm": state.perm,
         "expires_ms": state.expires_ms,
         "retention_ms": state.retention_ms,
+        "cleanup": state.cleanup,
         "queues": [
             {
                 "queue": queue.number,
                 "min_offset": offset_text(queue.min_offset),
                 "max_offset": offset_text(queue.max_offset),
+                "kept_messages": offset_text(queue.kept_messages),
+                "compacted_at": None
+                if queue.compacted_ms is None
+                else rfc3339_or_none(moment(queue.compacted_ms)),
             }
             for queue in state.queues
         ],

@@ -17,6 +17,8 @@ from apps.engine.files.backend import Disk
 
 _log = logging.getLogger(__name__)
 _NAME = "manifest"
+# What a file is renamed to that was found damaged, once another one counts.
+ASIDE = ".damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +91,13 @@ def places(disk: Disk) -> Iterator[PartPlace]:
 
 
 def leftovers(disk: Disk, directory: str, generation: int) -> list[str]:
-    """Return the paths of files that do not count: of crashes, and of what was replaced."""
+    """Return the paths of files that do not count: of crashes, and of what was replaced.
+
+    What was put aside is none of them.
+    """
     kept = {_NAME, f"{generation:020d}"}
-    return [f"{directory}/{name}" for name in disk.names(directory) if name not in kept]
+    names = [name for name in disk.names(directory) if name not in kept]
+    return [f"{directory}/{name}" for name in names if not name.endswith(ASIDE)]
 
 
 def _newest(disk: Disk, directory: str) -> PartPlace | None:
