@@ -18,6 +18,7 @@ from apps.engine.errors import Refused
 from apps.engine.types import Cleanup, TopicType
 from apps.topics import services
 from apps.topics.models import QUEUE_COUNT_DEFAULT, MessageQueue, Topic
+from apps.topics.models import Cleanup as CleanupChoice
 
 if TYPE_CHECKING:
     # Generic for type checkers only: Django's own classes take no parameter.
@@ -44,6 +45,12 @@ class TopicForm(TopicModelForm):
         help_text="Fewer than there are drain: they take no more messages, and go once every "
         "group has read them.",
     )
+    cleanup = forms.ChoiceField(
+        choices=CleanupChoice,
+        required=False,
+        help_text="Compact keeps the newest message of each key of each queue for ever, and takes "
+        "none without a key. Fixed when the topic is made.",
+    )
     drain = forms.BooleanField(
         required=False,
         help_text="Let further queues take messages only once every group has read all there is.",
@@ -57,6 +64,10 @@ class TopicForm(TopicModelForm):
         except Refused as refusal:
             raise ValidationError(str(refusal)) from refusal
         return name
+
+    def clean_cleanup(self) -> str:
+        """Return what was chosen; what any topic does where nothing was."""
+        return self.cleaned_data["cleanup"] or Cleanup.DELETE.value
 
     def clean(self) -> dict[str, Any]:
         """Return the values; refuse an age in a compacted topic, as the service does."""

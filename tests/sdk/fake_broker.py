@@ -424,9 +424,7 @@ class FakeBroker:
         return {
             "topic": topic, "type": "MIXED", "queue_count": self.topics[topic], "perm": "RW",
             "write_queue_count": self._write_queue_count(topic), "queues": queues,
-            "retention_ms": self.settings.get(topic, {}).get("retention_ms"),
-            "cleanup": self.settings.get(topic, {}).get("cleanup", "delete"),
-            "sampled_at": None,
+            "sampled_at": None, **self.settings.get(topic, {}),
         }  # fmt: skip
 
     def _write_queue_count(self, topic: str) -> int:

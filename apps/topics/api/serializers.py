@@ -23,7 +23,7 @@ from apps.topics.models import (
     Perm,
     Type,
 )
-from apps.topics.selectors import TopicState
+from apps.topics.selectors import QueueState, TopicState
 
 
 class StrictPermField(StrictIntegerField):
@@ -88,9 +88,12 @@ class QueueDocument(serializers.Serializer[Any]):
     max_offset = serializers.CharField(allow_null=True, help_text="One past the newest message.")
     kept_messages = serializers.CharField(
         allow_null=True,
-        help_text="Messages the last round of compaction has kept; null before the first.",
+        required=False,
+        help_text="In a compacted topic: messages the last round has kept, null before the first.",
     )
-    compacted_at = serializers.DateTimeField(allow_null=True, help_text="When that round was.")
+    compacted_at = serializers.DateTimeField(
+        allow_null=True, required=False, help_text="In a compacted topic: when that round was."
+    )
 
 
 class UnreadDocument(serializers.Serializer[Any]):
@@ -155,21 +158,26 @@ def rendered(state: TopicState) -> dict[str, object]:
         "retention_ms": state.retention_ms,
         "cleanup": state.cleanup,
         "queues": [
-            {
-                "queue": queue.number,
-                "min_offset": offset_text(queue.min_offset),
-                "max_offset": offset_text(queue.max_offset),
-                "kept_messages": offset_text(queue.kept_messages),
-                "compacted_at": None
-                if queue.compacted_ms is None
-                else rfc3339_or_none(moment(queue.compacted_ms)),
-            }
+            _rendered_queue(queue, is_compacted=state.cleanup == Cleanup.COMPACT)
             for queue in state.queues
         ],
         "created_at": rfc3339_or_none(state.created_at),
         "updated_at": rfc3339_or_none(state.updated_at),
         "sampled_at": sampled_at(),
     }
+
+
+def _rendered_queue(queue: QueueState, *, is_compacted: bool) -> dict[str, object]:
+    shape: dict[str, object] = {
+        "queue": queue.number,
+        "min_offset": offset_text(queue.min_offset),
+        "max_offset": offset_text(queue.max_offset),
+    }
+    if is_compacted:
+        written_ms = queue.compacted_ms
+        shape["kept_messages"] = offset_text(queue.kept_messages)
+        shape["compacted_at"] = None if written_ms is None else rfc3339_or_none(moment(written_ms))
+    return shape
 
 
 def offset_text(offset: int | None) -> str | None:
