@@ -13,13 +13,20 @@ from numpy.typing import NDArray
 
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.checksum import crc32
-from apps.engine.codec.properties import KEYS
+from apps.engine.codec.ids import offset_id
+from apps.engine.codec.layout import STAMP_OFFSETS, STAMP_STORE
+from apps.engine.codec.properties import KEYS, UNIQ_KEY, decode_properties
 from apps.engine.codec.record import decode_record
 from apps.engine.codec.scan import property_sections, tag_hashes
+from apps.engine.codec.windows import window
 from apps.engine.derived.compacted.layout import MANY_KEYS, ROW, TOMBSTONE, Rows
 from apps.engine.types import MessageBlock
 
 _WORDS = struct.Struct(">QQ")
+_QUEUE_OFFSET_AT = STAMP_OFFSETS.start
+_STORE_TIME_AT = STAMP_STORE.start
+# Where a record keeps the length of its body.
+_BODY_BYTES_AT = 84
 
 
 class Hasher:
@@ -51,27 +58,43 @@ class Hasher:
 def rows_of(block: MessageBlock, hasher: Hasher) -> Rows:
     """Return the rows of messages as they were read from the log.
 
-    A loop over messages: hashing has no array form; 20 us each.
+    A loop over messages: hashes and checksums have no array form. 20 us each for 1 KiB.
     """
-    starts = starts_of(block.sizes)
+    payload, sizes = block.payload, block.sizes
+    starts = starts_of(sizes)
+    ints, longs = window(payload, ">i4"), window(payload, ">i8")
     rows = np.zeros(len(starts), dtype=ROW)
-    rows["size_bytes"] = block.sizes
-    rows["tag_hash"] = tag_hashes(property_sections(block.payload, starts, block.sizes))
-    view = memoryview(block.payload)
-    spans = zip(starts.tolist(), block.sizes.tolist(), strict=True)
-    for number, (start, size) in enumerate(spans):
-        record = decode_record(view, start)
-        row = rows[number]
-        row["queue_offset"] = record.queue_offset
-        row["log_offset"] = record.log_offset
-        row["store_time_ms"] = record.store_time_ms
-        keys = record.properties.get(KEYS, "")
-        high, low = hasher.key(keys) if keys.strip() else hasher.keyless(record.queue_offset)
-        row["key_high"], row["key_low"] = high, low
-        row["id_hash"] = hasher.message_id(record.message_id)
-        row["crc"] = crc32(view[start : start + size])
-        row["flags"] = (0 if record.body else TOMBSTONE) | (MANY_KEYS if " " in keys else 0)
+    rows["queue_offset"] = offsets = longs[starts + _QUEUE_OFFSET_AT]
+    rows["log_offset"] = longs[starts + _QUEUE_OFFSET_AT + 8]
+    rows["store_time_ms"] = longs[starts + _STORE_TIME_AT]
+    rows["size_bytes"] = sizes
+    sections = property_sections(payload, starts, sizes)
+    rows["tag_hash"] = tag_hashes(sections)
+    data, at = sections.data.tobytes(), 0
+    keys, ids, crcs, flags = [], [], [], []
+    view = memoryview(payload)
+    columns = zip(
+        starts.tolist(), sizes.tolist(), sections.lengths.tolist(), offsets.tolist(), strict=True
+    )
+    for start, size, length, queue_offset in columns:
+        properties = decode_properties(data[at : at + length])
+        at += length
+        text = properties.get(KEYS, "")
+        keys.append(hasher.key(text) if text.strip() else hasher.keyless(queue_offset))
+        ids.append(hasher.message_id(properties.get(UNIQ_KEY) or _offset_id(view, start)))
+        crcs.append(crc32(view[start : start + size]))
+        flags.append(MANY_KEYS if " " in text else 0)
+    rows["key_high"], rows["key_low"] = np.array(keys, dtype=np.uint64).reshape(-1, 2).T
+    rows["id_hash"] = np.array(ids, dtype=np.uint64)
+    rows["crc"] = crcs
+    rows["flags"] = np.array(flags) | np.where(ints[starts + _BODY_BYTES_AT] == 0, TOMBSTONE, 0)
     return rows
+
+
+def _offset_id(view: memoryview, start: int) -> str:
+    """Return the id of a message that was given none."""
+    record = decode_record(view, start)
+    return offset_id(record.store_host, record.log_offset)
 
 
 def newest(rows: Rows) -> Rows:
