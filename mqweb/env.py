@@ -109,6 +109,19 @@ VARIABLES = (
         default="85",
         meaning="use of the disk from which on the oldest goes whatever its age; 100: never",
     ),
+    Variable(
+        name="MQWEB_COMPACTION_MESSAGES_MIN",
+        default="1000",
+        meaning="new messages a queue of a compacted topic has a round for",
+    ),
+    Variable(
+        name="MQWEB_COMPACTION_KEYS_MAX", default="500000", meaning="new messages a round may take"
+    ),
+    Variable(
+        name="MQWEB_COMPACTION_TOMBSTONE",
+        default="24h",
+        meaning="how long messages without a body stay in compacted topics",
+    ),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -127,6 +140,9 @@ _FLUSH_LEAST_PAGES_MAX = 65_536
 _FLUSH_MS_MAX = 600_000
 # A frame that is larger than the pool passes it; one of GiBs is not what it is for.
 _FLUSH_POOL_BYTES_MAX = limits.GIB
+# A row of the log takes 100 bytes of memory in a round; fewer make rounds of nothing but copying.
+_COMPACTION_KEYS_MIN = 1_000
+_COMPACTION_MESSAGES_MAX = 100_000_000
 _RESERVE_BYTES_MAX = 1024 * limits.GIB
 # The largest request and the largest answer must find room.
 _IN_MEMORY_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
@@ -195,6 +211,9 @@ class Environment:
     retention_hours: tuple[int, ...]
     retention_disk_percent: int
     retention_force_percent: int
+    compaction_messages_min: int
+    compaction_keys_max: int
+    compaction_tombstone_ms: int
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -272,6 +291,15 @@ def read(environ: Mapping[str, str]) -> Environment:
         retention_hours=_hours("MQWEB_RETENTION_HOURS", values["MQWEB_RETENTION_HOURS"]),
         retention_disk_percent=_integer(values, "MQWEB_RETENTION_DISK_PERCENT", 10, 100),
         retention_force_percent=_integer(values, "MQWEB_RETENTION_FORCE_PERCENT", 30, 100),
+        compaction_messages_min=_integer(
+            values, "MQWEB_COMPACTION_MESSAGES_MIN", 1, _COMPACTION_MESSAGES_MAX
+        ),
+        compaction_keys_max=_integer(
+            values, "MQWEB_COMPACTION_KEYS_MAX", _COMPACTION_KEYS_MIN, _COMPACTION_MESSAGES_MAX
+        ),
+        compaction_tombstone_ms=_duration_ms(
+            "MQWEB_COMPACTION_TOMBSTONE", values["MQWEB_COMPACTION_TOMBSTONE"]
+        ),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),

@@ -49,6 +49,9 @@ def engine_config() -> EngineConfig:
         retention_force_share=environment.retention_force_percent / 100
         if environment.retention_force_percent < _PERCENT_MAX
         else 2.0,
+        compaction_messages_min=environment.compaction_messages_min,
+        compaction_keys_max=environment.compaction_keys_max,
+        compaction_tombstone_ms=environment.compaction_tombstone_ms,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.
         store_host=environment.host if environment.host[:1].isdigit() else "127.0.0.1",
         store_port=environment.port,

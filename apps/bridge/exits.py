@@ -32,6 +32,8 @@ class Exit(IntEnum):
     """`verifystore`: the catalog is damaged; it is published anew from the database."""
     DAMAGED_INDEX = 16
     """`verifystore`: the key index is not what was written; it is made anew from the log."""
+    DAMAGED_COMPACTED = 17
+    """`verifystore`: kept messages of a compacted topic are damaged; nothing makes them anew."""
 
 
 # The supervisor gives up at once on these: the next start would end the same way.

@@ -48,10 +48,15 @@ class QueueRow(TypedDict):
 
 
 class TopicRow(TypedDict):
-    """One topic; `held` and `queues` are None when the engine does not know its queues."""
+    """One topic; `held` and `queues` are None when the engine does not know its queues.
+
+    `compacted_age_s` is how long ago the last round of compaction ended; None without any.
+    """
 
     name: str
     type: str
+    cleanup: str
+    compacted_age_s: int | None
     queue_count: int
     held: int | None
     send_rate: float | None
@@ -184,7 +189,9 @@ def build(
     sampled_at_ms: int,
 ) -> Snapshot:
     """Put a reading, its rates, and what watches know into one picture."""
-    topics = [_topic_row(spec, ranges, rates) for spec, ranges in reading.topics]
+    topics = [
+        _topic_row(spec, ranges, rates, now_ms=sampled_at_ms) for spec, ranges in reading.topics
+    ]
     groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
         "version": version,
@@ -218,7 +225,9 @@ def _ranges(engine: EngineAPI, topic: str) -> list[QueueRange] | None:
         return None
 
 
-def _topic_row(spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: RateWindow) -> TopicRow:
+def _topic_row(
+    spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: RateWindow, *, now_ms: int
+) -> TopicRow:
     queues: list[QueueRow] | None = None
     if ranges is not None:
         queues = [
@@ -226,7 +235,7 @@ def _topic_row(spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: Rate
                 "queue": held.queue,
                 "min_offset": held.min_offset,
                 "max_offset": held.max_offset,
-                "held": held.max_offset - held.min_offset,
+                "held": held.held,
                 "send_rate": rates.rate((SENT, spec.name, held.queue)),
             }
             for held in ranges
@@ -234,11 +243,19 @@ def _topic_row(spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: Rate
     return {
         "name": spec.name,
         "type": spec.type.value,
+        "cleanup": spec.cleanup.value,
+        "compacted_age_s": _compacted_age_s(ranges or (), now_ms),
         "queue_count": spec.queue_count,
         "held": None if queues is None else sum(queue["held"] for queue in queues),
         "send_rate": _sum_known(queue["send_rate"] for queue in queues or ()),
         "queues": queues,
     }
+
+
+def _compacted_age_s(ranges: Sequence[QueueRange], now_ms: int) -> int | None:
+    """Return how long ago the last round of compaction of a topic was; None before the first."""
+    last_ms = max((held.compacted_ms or 0 for held in ranges), default=0)
+    return max(0, now_ms - last_ms) // 1000 if last_ms else None
 
 
 def _group_rows(reading: Reading, rates: RateWindow, *, now_ms: int) -> list[GroupRow]:

@@ -77,6 +77,14 @@ class EngineConfig:
     """
     retention_look_ms: int = 10_000
     """How often retention looks whether something may go."""
+    compaction_look_ms: int = 10_000
+    """How often it is looked whether a compacted topic is worth a round."""
+    compaction_messages_min: int = 1_000
+    """A queue has a round when it got so many messages, and half as many as are kept."""
+    compaction_keys_max: int = 500_000
+    """One round takes up to so many messages of the log, 100 bytes of memory each."""
+    compaction_tombstone_ms: int = 24 * 3_600_000
+    """How long a message without a body is kept for readers to see that its key is gone."""
     reserve_bytes: int = 64 * limits.MIB
     """Sends are refused when less than this would be left on the disk."""
     disk_percent_max: int = 100
@@ -115,6 +123,10 @@ class EngineConfig:
             raise ValueError("a delay is at least 1 ms")
         if self.retention_ms < 1 or self.retention_look_ms < 1:
             raise ValueError("what is sent is kept for at least 1 ms")
+        if self.compaction_look_ms < 1 or self.compaction_tombstone_ms < 0:
+            raise ValueError("compaction looks after at least 1 ms, tombstones are not negative")
+        if self.compaction_messages_min < 1 or self.compaction_keys_max < 1:
+            raise ValueError("a round of compaction is of at least one message")
         if not all(0 <= hour < HOURS_OF_DAY for hour in self.retention_hours):
             raise ValueError("hours of a day are 0 to 23")
         if self.transaction_check_ms < 1 or self.transaction_checks_max < 1:

@@ -12,6 +12,7 @@ EngineError
 │   ├── BatchTooLarge
 │   ├── MalformedBatch
 │   ├── ChecksumMismatch
+│   ├── MessageIllegal
 │   ├── OffsetOutOfRange
 │   ├── InvalidHandle
 │   ├── HandleExpired
@@ -114,6 +115,12 @@ class ChecksumMismatch(Refused):
     """A batch or a body does not have the checksum it was sent with."""
 
     code = "checksum_mismatch"
+
+
+class MessageIllegal(Refused):
+    """A message is not of the kind its topic takes: it has no key where each must have one."""
+
+    code = "message_illegal"
 
 
 class OffsetOutOfRange(Refused):

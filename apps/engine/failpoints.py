@@ -37,6 +37,10 @@ NAMES = frozenset(
         "retention.after_start",
         "retention.before_unlink",
         "retention.after_unlink",
+        "compaction.before_file",
+        "compaction.after_file",
+        "compaction.after_manifest",
+        "compaction.before_remove",
     }
 )
 

@@ -48,3 +48,20 @@ class Cleaned:
     deleted_bytes: int
     more: bool = False
     blocked_by: tuple[RetentionBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStatus:
+    """What compaction has done since the engine was opened.
+
+    Messages and bytes are counted a time for each round they went through: before it, and after.
+    `damaged` counts places of kept messages that are not what was written.
+    """
+
+    rounds: int = 0
+    failed_rounds: int = 0
+    messages_before: int = 0
+    messages_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    damaged: int = 0

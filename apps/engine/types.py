@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.failuretypes import RetryPolicy
-from apps.engine.retentiontypes import RetentionStatus
+from apps.engine.retentiontypes import CompactionStatus, RetentionStatus
 
 PERM_WRITE = 2
 PERM_READ = 4
@@ -110,6 +110,14 @@ class Settled(StrEnum):
     INVALID = "invalid"
 
 
+class Cleanup(StrEnum):
+    """What becomes of a topic's old messages; RocketMQ's `cleanup.policy`."""
+
+    DELETE = "delete"
+    COMPACT = "compact"
+    """The newest message of each key stays for ever; every message must have a key."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
     """A topic as the catalog knows it."""
@@ -122,6 +130,8 @@ class TopicSpec:
     """Queues from this number on take no messages any more, or not yet; None is none of them."""
     retention_ms: int | None = None
     """Older messages are hidden, younger ones kept by age; None is as the store does."""
+    cleanup: Cleanup = Cleanup.DELETE
+    """Whether old messages go, or only those that a newer one of the same key has replaced."""
 
     @property
     def writable_count(self) -> int:
@@ -349,12 +359,26 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRange:
-    """What readers may see of a queue: offsets from `min_offset` up to, not with, `max_offset`."""
+    """What readers may see of a queue: offsets from `min_offset` up to, not with, `max_offset`.
+
+    In a compacted topic those below `covered` have gaps: `kept_messages` are left of them since the
+    last round at `compacted_ms`, wall time. Both are None before the first, and elsewhere.
+    """
 
     topic: str
     queue: int
     min_offset: int
     max_offset: int
+    covered: int = 0
+    kept_messages: int | None = None
+    compacted_ms: int | None = None
+
+    @property
+    def held(self) -> int:
+        """Return how many messages can be read."""
+        if self.kept_messages is None:
+            return self.max_offset - self.min_offset
+        return self.kept_messages + self.max_offset - max(self.covered, self.min_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -480,6 +504,7 @@ class EngineStatus:
     pooled_bytes: int = 0
     """What lies in the pool and nowhere else: a kill of the process loses it."""
     retention: RetentionStatus | None = None
+    compaction: CompactionStatus | None = None
     """None where the engine that answers knows of none."""
     quarantine: tuple[QuarantinedRange, ...] = ()
     """What of the log is damaged, in log order; the first 100 places."""

@@ -15,9 +15,10 @@ from django.http import HttpRequest
 from apps.core.admin import ReadOnlyAdmin
 from apps.engine import limits
 from apps.engine.errors import Refused
-from apps.engine.types import TopicType
+from apps.engine.types import Cleanup, TopicType
 from apps.topics import services
 from apps.topics.models import QUEUE_COUNT_DEFAULT, MessageQueue, Topic
+from apps.topics.models import Cleanup as CleanupChoice
 
 if TYPE_CHECKING:
     # Generic for type checkers only: Django's own classes take no parameter.
@@ -33,7 +34,9 @@ class TopicForm(TopicModelForm):
 
     class Meta:
         model = Topic
-        fields = ["name", "type", "queue_count", "perm", "expires_ms", "retention_ms"]
+        fields = [
+            "name", "type", "queue_count", "perm", "expires_ms", "retention_ms", "cleanup",
+        ]  # fmt: skip
 
     queue_count = forms.IntegerField(
         min_value=1,
@@ -41,6 +44,12 @@ class TopicForm(TopicModelForm):
         initial=QUEUE_COUNT_DEFAULT,
         help_text="Fewer than there are drain: they take no more messages, and go once every "
         "group has read them.",
+    )
+    cleanup = forms.ChoiceField(
+        choices=CleanupChoice,
+        required=False,
+        help_text="Compact keeps the newest message of each key of each queue for ever, and takes "
+        "none without a key. Fixed when the topic is made.",
     )
     drain = forms.BooleanField(
         required=False,
@@ -56,6 +65,18 @@ class TopicForm(TopicModelForm):
             raise ValidationError(str(refusal)) from refusal
         return name
 
+    def clean_cleanup(self) -> str:
+        """Return what was chosen; what any topic does where nothing was."""
+        return self.cleaned_data["cleanup"] or Cleanup.DELETE.value
+
+    def clean(self) -> dict[str, Any]:
+        """Return the values; refuse an age in a compacted topic, as the service does."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        cleanup = cleaned.get("cleanup", self.instance.cleanup)
+        if cleanup == Cleanup.COMPACT and cleaned.get("retention_ms") is not None:
+            self.add_error("retention_ms", "A compacted topic keeps the newest of each key.")
+        return cleaned
+
     def get_initial_for_field(self, field: forms.Field, field_name: str) -> Any:
         """Return a field's value as it is now; of a topic that changes its queues, the target."""
         if field_name == "queue_count" and self.instance.pk is not None:
@@ -65,20 +86,20 @@ class TopicForm(TopicModelForm):
 
 @admin.register(Topic)
 class TopicAdmin(TopicModelAdmin):
-    """Topics: the name is fixed once given."""
+    """Topics: the name is fixed once given, and so is what becomes of old messages."""
 
     form = TopicForm
     list_display = [
         "name", "type", "queue_count", "write_queue_count", "target_queue_count", "perm",
-        "expires_ms", "retention_ms", "updated_at",
+        "expires_ms", "retention_ms", "cleanup", "updated_at",
     ]  # fmt: skip
     list_filter = ["type", "perm"]
     search_fields = ["name"]
     show_full_result_count = False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Topic | None = None) -> list[str]:
-        """Return the name of a topic that exists."""
-        return [] if obj is None else ["name"]
+        """Return what is fixed of a topic that exists."""
+        return [] if obj is None else ["name", "cleanup"]
 
     def save_model(self, request: HttpRequest, obj: Topic, form: Any, change: bool) -> None:
         """Save through the service."""
@@ -89,6 +110,7 @@ class TopicAdmin(TopicModelAdmin):
             perm=obj.perm,
             expires_ms=obj.expires_ms,
             retention_ms=obj.retention_ms,
+            cleanup=Cleanup(obj.cleanup),
             # A box that is not ticked is nothing said, and not the order to open what waits.
             drain=form.cleaned_data["drain"] or None,
         )

@@ -3,7 +3,7 @@
 from django.db import models
 from django.db.models import F, Q
 
-from apps.engine import limits
+from apps.engine import limits, types
 from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
 
 NAME_REGEX = rf"^{limits.NAME_PATTERN.pattern}$"
@@ -38,6 +38,13 @@ class Type(models.TextChoices):
     MIXED = TopicType.MIXED.value
 
 
+class Cleanup(models.TextChoices):
+    """What becomes of old messages; fixed when a topic is made."""
+
+    DELETE = types.Cleanup.DELETE.value
+    COMPACT = types.Cleanup.COMPACT.value
+
+
 class Topic(models.Model):
     """A named stream of messages, split into queues."""
 
@@ -60,6 +67,8 @@ class Topic(models.Model):
     expires_ms = models.PositiveBigIntegerField(null=True, blank=True)
     # Older messages are hidden, younger ones kept; without it the store's time holds.
     retention_ms = models.PositiveBigIntegerField(null=True, blank=True)
+    # Fixed when the topic is made; a compacted one keeps its messages whatever their age.
+    cleanup = models.CharField(max_length=16, choices=Cleanup, default=Cleanup.DELETE)
     used_at = models.DateTimeField(null=True, editable=False)
     # The sum of the queues' max offsets when use was last looked for.
     used_offset = models.PositiveBigIntegerField(default=0, editable=False)
@@ -93,6 +102,13 @@ class Topic(models.Model):
                 condition=Q(retention_ms=None)
                 | Q(retention_ms__gte=RETENTION_MS_MIN, retention_ms__lte=RETENTION_MS_MAX),
                 name="topic_retention_ms_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(cleanup__in=Cleanup.values), name="topic_cleanup_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(cleanup=Cleanup.DELETE) | Q(retention_ms=None),
+                name="topic_that_is_compacted_keeps_all_keys",
             ),
             models.CheckConstraint(
                 condition=Q(expires_ms=None) | Q(used_at__isnull=False),

@@ -23,6 +23,8 @@ class QueueState:
     number: int
     min_offset: int | None
     max_offset: int | None
+    kept_messages: int | None
+    compacted_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class TopicState:
     perm: int
     expires_ms: int | None
     retention_ms: int | None
+    cleanup: str
     created_at: datetime | None
     updated_at: datetime | None
     queues: Sequence[QueueState]
@@ -82,6 +85,7 @@ def _known_state(engine: EngineControl, name: str) -> TopicState | None:
         perm=spec.perm,
         expires_ms=None,
         retention_ms=spec.retention_ms,
+        cleanup=spec.cleanup.value,
         created_at=None,
         updated_at=None,
         queues=[_queue_state(number, held.get(number)) for number in range(spec.queue_count)],
@@ -144,6 +148,7 @@ def _state(
         perm=topic.perm,
         expires_ms=topic.expires_ms,
         retention_ms=topic.retention_ms,
+        cleanup=topic.cleanup,
         created_at=topic.created_at,
         updated_at=topic.updated_at,
         queues=[_queue_state(number, held.get(number)) for number in range(topic.queue_count)],
@@ -155,4 +160,6 @@ def _queue_state(number: int, found: QueueRange | None) -> QueueState:
         number=number,
         min_offset=None if found is None else found.min_offset,
         max_offset=None if found is None else found.max_offset,
+        kept_messages=None if found is None else found.kept_messages,
+        compacted_ms=None if found is None else found.compacted_ms,
     )

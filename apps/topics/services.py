@@ -16,7 +16,7 @@ from apps.clockwork.steps import Step
 from apps.core.moments import moment
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
-from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
+from apps.engine.types import PERM_READ, PERM_WRITE, Cleanup, TopicType
 from apps.topics import queuecounts, resizing, snapshot
 from apps.topics.models import (
     EXPIRES_MS_MAX,
@@ -75,6 +75,7 @@ def create_or_change_topic(
     perm: int | None = None,
     expires_ms: Milliseconds = UNSAID,
     retention_ms: Milliseconds = UNSAID,
+    cleanup: Cleanup | None = None,
     drain: bool | None = None,
 ) -> Changed:
     """Make a topic, or change what is given of one that exists; None leaves a value as it is.
@@ -82,8 +83,9 @@ def create_or_change_topic(
     A new topic takes RocketMQ's defaults: 4 queues, MIXED, readable and writable; it never expires.
     For the number of queues and `drain` see `queuecounts.changed`; `resizing` does what is left.
     `expires_ms` None makes a topic that never expires; see `expire_unused_topics`. The call itself
-    counts as use. `retention_ms` None keeps messages as long as the store does. Raises InvalidName
-    and InvalidArgument.
+    counts as use. `retention_ms` None keeps messages as long as the store does. `cleanup` is
+    fixed when a topic is made, and COMPACT has no `retention_ms`. Raises InvalidName and
+    InvalidArgument.
     """
     check_name(name)
     if queue_count is not None and not 1 <= queue_count <= limits.QUEUE_COUNT_MAX:
@@ -97,9 +99,10 @@ def create_or_change_topic(
         snapshot.raise_version()
         topic = Topic.objects.filter(name=name).first()
         if topic is None:
-            topic = _created(name, queue_count, type, perm, expires_ms, retention_ms)
+            topic = _created(name, queue_count, type, perm, expires_ms, retention_ms, cleanup)
             changed = Changed(topic=topic, is_new=True)
         else:
+            _check_cleanup(topic.cleanup, cleanup, retention_ms)
             _change(topic, queue_count, type, perm, expires_ms, retention_ms, drain=drain)
             changed = Changed(topic=topic, is_new=False)
         snapshot.publish_after_commit()
@@ -186,7 +189,10 @@ def _created(
     perm: int | None,
     expires_ms: Milliseconds,
     retention_ms: Milliseconds,
+    cleanup: Cleanup | None,
 ) -> Topic:
+    cleanup = cleanup or Cleanup.DELETE
+    _check_cleanup(cleanup.value, cleanup, retention_ms)
     queue_count = QUEUE_COUNT_DEFAULT if queue_count is None else queue_count
     topic = Topic.objects.create(
         name=name,
@@ -197,10 +203,19 @@ def _created(
         perm=PERM_READ | PERM_WRITE if perm is None else perm,
         expires_ms=None if expires_ms is UNSAID else expires_ms,
         retention_ms=None if retention_ms is UNSAID else retention_ms,
+        cleanup=cleanup.value,
         used_at=timezone.now(),
     )
     snapshot.add_queue_rows(topic, first=0)
     return topic
+
+
+def _check_cleanup(fixed: str, said: Cleanup | None, retention_ms: Milliseconds) -> None:
+    """Raise InvalidArgument for another way of cleaning than a topic has, or one with an age."""
+    if said is not None and said.value != fixed:
+        raise InvalidArgument(f"cleanup is fixed when a topic is made; here it is {fixed!r}")
+    if fixed == Cleanup.COMPACT and isinstance(retention_ms, int):
+        raise InvalidArgument("a compacted topic keeps the newest of each key: no retention_ms")
 
 
 def _change(

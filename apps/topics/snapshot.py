@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.bridge import engine as bridge
 from apps.engine.api import EngineControl
 from apps.engine.errors import Busy
-from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
+from apps.engine.types import CatalogSnapshot, Cleanup, TopicSpec, TopicType
 from apps.topics import groupsource
 from apps.topics.models import CatalogVersion, MessageQueue, Topic
 
@@ -35,6 +35,7 @@ def build() -> CatalogSnapshot:
             if topic.write_queue_count == topic.queue_count
             else topic.write_queue_count,
             retention_ms=topic.retention_ms,
+            cleanup=Cleanup(topic.cleanup),
         )
         for topic in Topic.objects.order_by("name").iterator()
     }
@@ -126,6 +127,7 @@ def _adopt(held: CatalogSnapshot) -> None:
                 target_queue_count=spec.queue_count,
                 perm=spec.perm,
                 retention_ms=spec.retention_ms,
+                cleanup=spec.cleanup.value,
             )
             add_queue_rows(topic, first=0)
         groupsource.source().adopt(held.groups)

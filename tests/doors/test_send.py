@@ -7,7 +7,7 @@ import pytest
 
 from apps.doors.http.app import create_app
 from apps.doors.http.settings import DoorSettings
-from apps.engine.types import AckMode, CatalogSnapshot, TopicSpec
+from apps.engine.types import AckMode, CatalogSnapshot, Cleanup, TopicSpec
 from tests.doors.asgi import Client
 from tests.doors.fake_engine import ManualClock
 from tests.doors.recorder import Recorder
@@ -268,6 +268,25 @@ async def test_a_bad_message_is_told_apart_and_the_good_ones_are_stored(
     assert second["problem"]["request_id"] == answer.headers["x-request-id"]
     assert "offset" not in second
     assert [message["body"] for message in await pulled(client)] == ["a", "b"]
+
+
+async def test_a_compacted_topic_takes_the_messages_that_have_a_key(
+    client: Client, engine: Recorder
+) -> None:
+    compacted = TopicSpec(name="single", queue_count=1, cleanup=Cleanup.COMPACT)
+    engine.publish_catalog(CatalogSnapshot(version=2, topics={"single": compacted}))
+
+    answer = await client.post(
+        MESSAGES, {"messages": [{"body": "a", "keys": ["k"]}, {"body": "b"}, {"body": "c"}]}
+    )
+
+    assert answer.status == 207
+    good, *bad = answer.json()["results"]
+    assert (good["status"], good["offset"]) == (201, "0")
+    assert [(one["status"], one["problem"]["code"]) for one in bad] == [
+        (422, "message_illegal")
+    ] * 2
+    assert [message["body"] for message in await pulled(client)] == ["a"]
 
 
 async def test_when_every_message_is_bad_nothing_is_appended(

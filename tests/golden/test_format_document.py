@@ -9,6 +9,7 @@ import pytest
 
 from apps.engine.broker.careevents import CARE_EVENTS
 from apps.engine.codec import frame, layout, wire
+from apps.engine.derived.compacted import layout as compacted
 from apps.engine.derived.timer import parcel, runfile
 from apps.engine.files import atomic
 
@@ -93,6 +94,9 @@ def test_the_fields_of_a_queue_entry_are_where_the_table_says() -> None:
         atomic._MAGIC.decode(),
         runfile._MAGIC.decode(),
         parcel._MAGIC.decode(),
+        compacted.MAGIC.decode(),
+        compacted.END_MAGIC.decode(),
+        compacted.DIRECTORY + "/<topic>/<queue>/",
         "MQB1",
         "MQA1",
         "MQP1",
@@ -101,6 +105,37 @@ def test_the_fields_of_a_queue_entry_are_where_the_table_says() -> None:
 )
 def test_a_magic_number_of_the_code_is_in_the_document(known: str) -> None:
     assert known in TEXT
+
+
+@pytest.mark.parametrize(
+    ("what", "size"),
+    [
+        ("the header", compacted.HEADER.size),
+        ("a row", compacted.ROW.itemsize),
+        ("a block", compacted.BLOCK.itemsize),
+        ("the trailer", compacted.TRAILER.size),
+    ],
+)
+def test_the_fields_of_kept_messages_are_where_the_tables_say(what: str, size: int) -> None:
+    rows = rows_of(
+        section("Kept messages of compacted topics"), header=f"| start | type | field of {what} |"
+    )
+
+    assert check_places(rows) == size
+
+
+@pytest.mark.parametrize(
+    ("what", "dtype"), [("a row", compacted.ROW), ("a block", compacted.BLOCK)]
+)
+def test_the_fields_of_kept_messages_begin_where_the_code_has_them(
+    what: str, dtype: "np.dtype[np.void]"
+) -> None:
+    rows = rows_of(
+        section("Kept messages of compacted topics"), header=f"| start | type | field of {what} |"
+    )
+
+    assert dtype.fields is not None
+    assert [start for start, _, _ in rows] == [field[1] for field in dtype.fields.values()]
 
 
 def test_the_two_magics_are_the_same_number_twice() -> None:

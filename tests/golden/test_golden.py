@@ -15,7 +15,7 @@ from tests.engine.damage.stores import image, opened, read_all
 from tests.golden.contents import contents_of
 
 HERE = Path(__file__).parent
-NAMES = sorted(path.name.removesuffix(".tar.xz") for path in HERE.glob("*.tar.xz"))
+NAMES = sorted(path.name.removesuffix(".tar.xz") for path in HERE.glob("version-*.tar.xz"))
 
 
 def unpacked(name: str) -> SimulatedDisk:

@@ -55,6 +55,7 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
+        self.settings: dict[str, dict[str, Any]] = {}
         self.searches: list[tuple[str, dict[str, str]]] = []
         self.found: dict[str, object] = {"items": [], "truncated": False, "scan_incomplete": False}
         self.groups = new_groups()
@@ -223,7 +224,8 @@ class FakeBroker:
             case ("GET", "", "readyz"):
                 return reply(200, {"status": "ready"})
             case ("PUT", "topics", topic):
-                self.topics[topic] = document["queue_count"]
+                self.topics[topic] = document.get("queue_count", self.topics.get(topic, 4))
+                self.settings.setdefault(topic, {}).update(document)
                 return reply(201, self._describe(topic))
             case ("GET", "topics"):
                 names = [name for name in self.topics if not name.startswith("%")]
@@ -422,7 +424,7 @@ class FakeBroker:
         return {
             "topic": topic, "type": "MIXED", "queue_count": self.topics[topic], "perm": "RW",
             "write_queue_count": self._write_queue_count(topic), "queues": queues,
-            "sampled_at": None,
+            "sampled_at": None, **self.settings.get(topic, {}),
         }  # fmt: skip
 
     def _write_queue_count(self, topic: str) -> int:

@@ -24,6 +24,21 @@ async def test_an_async_admin_gives_it_too(broker: FakeBroker) -> None:
     assert broker.documents == [("a", {"queue_count": 1, "type": "MIXED", "expires_ms": 1_000})]
 
 
+def test_a_topic_keeps_its_messages_as_it_is_told(broker: FakeBroker) -> None:
+    with Admin(broker.url) as admin:
+        admin.create_topic("a", cleanup="compact")
+        admin.update_topic("b", retention_ms=60_000)
+        admin.update_topic("b", retention_ms=0, expires_ms=0)
+        admin.update_topic("b", queue_count=2)
+
+    assert broker.documents == [
+        ("a", {"queue_count": 4, "type": "MIXED", "cleanup": "compact"}),
+        ("b", {"retention_ms": 60_000}),
+        ("b", {"expires_ms": None, "retention_ms": None}),
+        ("b", {"queue_count": 2}),
+    ]
+
+
 def test_how_a_group_tries_again_is_decided_in_part(broker: FakeBroker) -> None:
     with Admin(broker.url) as admin:
         admin.set_retry("g", retry_max=3)

@@ -211,6 +211,20 @@ def test_an_interrupt_ends_a_tail_without_a_traceback(broker: FakeBroker) -> Non
     assert said == b"mq: interrupted\n"
 
 
+def test_how_a_topic_keeps_its_messages_is_set_and_shown(broker: FakeBroker) -> None:
+    mq(broker, "topic", "create", "c", "--queues", "1", "--cleanup", "compact")
+    mq(broker, "topic", "create", "r", "--queues", "1")
+    changed = mq(broker, "topic", "set", "r", "--retention-ms", "60000")
+    unknown = mq(broker, "topic", "set", "nothing", "--retention-ms", "60000")
+
+    assert (changed.returncode, unknown.returncode) == (0, 1)
+    assert mq(broker, "topic", "describe", "r").stdout.splitlines()[1] == b"retention_ms\t60000"
+    assert mq(broker, "topic", "describe", "c").stdout.decode().splitlines() == [
+        "c\tMIXED\t1", "cleanup\tcompact", "queue\tmin_offset\tmax_offset\tkept\tcompacted_at",
+        "0\t0\t0\t?\tnever",
+    ]  # fmt: skip
+
+
 def test_topics_are_managed(broker: FakeBroker) -> None:
     created = mq(broker, "topic", "create", "a", "--queues", "2")
     listed = mq(broker, "topic", "list")

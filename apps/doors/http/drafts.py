@@ -15,6 +15,7 @@ from apps.engine.errors import (
     DelayTooLong,
     InvalidArgument,
     MalformedBatch,
+    MessageIllegal,
     MessageTooLarge,
     UnknownQueue,
 )
@@ -98,6 +99,12 @@ def check_delay(delay: Delay, now_ms: int, settings: DoorSettings) -> None:
     wait_ms = delay.value if delay.name == names.TIMER_DELAY_MS else delay.value - now_ms
     if wait_ms > settings.delay_ms_max:
         raise DelayTooLong(f"a message waits for at most {settings.delay_ms_max} ms")
+
+
+def check_key(message: OutgoingMessage) -> None:
+    """Raise MessageIllegal for a message without a key; a compacted topic takes none."""
+    if not message.keys:
+        raise MessageIllegal("the topic is compacted, so each message needs keys")
 
 
 def queue_for(message: OutgoingMessage, queue_count: int) -> int | None:

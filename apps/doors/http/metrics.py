@@ -17,7 +17,7 @@ from apps.engine.codec.layout import DEAD_LETTER_PREFIX
 from apps.engine.delaytypes import DelayLevelState, DelayStatus
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import QueueBacklog
-from apps.engine.retentiontypes import RetentionStatus
+from apps.engine.retentiontypes import CompactionStatus, RetentionStatus
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import EngineStatus, RoomState
 
@@ -152,6 +152,8 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
         yield _one(name, kind, text, value)
     if status.retention is not None:
         yield from _of_retention(status.retention)
+    if status.compaction is not None:
+        yield from _of_compaction(status.compaction)
 
 
 def _of_retention(status: RetentionStatus) -> Iterator[Metric]:
@@ -181,6 +183,20 @@ def _of_retention(status: RetentionStatus) -> Iterator[Metric]:
     text = "Bytes that are due to be deleted and that somebody needs."
     blocked = [({"holder": block.holder}, block.size_bytes) for block in status.blocked_by]
     yield Metric("mqweb_retention_blocked_bytes", "gauge", text, blocked)
+
+
+def _of_compaction(status: CompactionStatus) -> Iterator[Metric]:
+    for name, text, value in (
+        ("rounds", "Rounds of compaction.", status.rounds),
+        ("failed_rounds", "Rounds that were given up.", status.failed_rounds),
+        ("messages_before", "Messages that rounds have read.", status.messages_before),
+        ("messages_after", "Messages that rounds have written.", status.messages_after),
+        ("bytes_before", "Bytes of messages that rounds have read.", status.bytes_before),
+        ("bytes_after", "Bytes that rounds have written.", status.bytes_after),
+    ):
+        yield _one(f"mqweb_compaction_{name}_total", "counter", text, value)
+    text = "Places of kept messages that are not what was written, found since the start."
+    yield _one("mqweb_compaction_damaged", "gauge", text, status.damaged)
 
 
 def _of_topics(engine: EngineAPI) -> Iterator[Metric]:

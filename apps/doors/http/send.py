@@ -31,7 +31,7 @@ from apps.engine.codec import wire
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
 from apps.engine.errors import BatchTooLarge, EngineError
-from apps.engine.types import AckMode, Appended, RecordBatch, Special, TopicSpec
+from apps.engine.types import AckMode, Appended, Cleanup, RecordBatch, Special, TopicSpec
 
 _RECORDS = wire.MEDIA_TYPE.encode()
 _JSON = b"application/json"
@@ -84,6 +84,7 @@ def _runs_of(
     born_host = call.born_host()
     name = topic.name.encode()
     writable_count = topic.writable_count
+    needs_key = topic.cleanup is Cleanup.COMPACT
     turn = -1
     runs: list[drafts.Run] = []
     run = _NO_RUN
@@ -95,6 +96,8 @@ def _runs_of(
         try:
             if delay is not None:
                 drafts.check_delay(delay, now_ms, settings)
+            if needs_key:
+                drafts.check_key(message)
             queue = drafts.queue_for(message, writable_count)
             body = drafts.body_of(message, settings)
             message_id = door.message_ids.new(wall_ms=now_ms)

@@ -1,8 +1,8 @@
 """The catalog as it is kept on disk: a snapshot as plain values and back. Knows no disk.
 
 The content is docs/FORMAT.md 6. A file may have been written before topics had a count of queues
-to write to or a time of retention, before there were groups, and before they had a policy of
-retries: what is missing has its default.
+to write to, a time of retention or a way of cleaning, before there were groups, and before they
+had a policy of retries: what is missing has its default.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from apps.engine.failuretypes import RetryPolicy
 from apps.engine.limits import QUEUE_COUNT_MAX
 from apps.engine.types import (
     CatalogSnapshot,
+    Cleanup,
     ConsumeFrom,
     GroupSpec,
     Strategy,
@@ -27,7 +28,7 @@ def dump(snapshot: CatalogSnapshot) -> dict[str, object]:
         "topics": [
             [
                 *(spec.name, spec.queue_count, spec.type, spec.perm, spec.write_queue_count),
-                spec.retention_ms,
+                *(spec.retention_ms, spec.cleanup),
             ]
             for spec in snapshot.topics.values()
         ],
@@ -56,6 +57,7 @@ def _topic(
     perm: object,
     write_queue_count: object = None,
     retention_ms: object = None,
+    cleanup: object = Cleanup.DELETE,
 ) -> TopicSpec:
     if write_queue_count is not None:
         write_queue_count = _number(write_queue_count, most=QUEUE_COUNT_MAX)
@@ -66,6 +68,7 @@ def _topic(
         perm=_number(perm),
         write_queue_count=write_queue_count,
         retention_ms=None if retention_ms is None else _number(retention_ms, least=1),
+        cleanup=Cleanup(_text(cleanup)),
     )
 
 

@@ -10,6 +10,7 @@ from apps.engine.broker.backlog import Backlog
 from apps.engine.broker.begin import Begin
 from apps.engine.broker.burying import Burying
 from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.compaction import Compaction
 from apps.engine.broker.damage import Damage
 from apps.engine.broker.deadletters import DeadLetters
 from apps.engine.broker.delaydelivery import DelayDelivery
@@ -96,6 +97,18 @@ class Composed:
         )
         self.queues.show(log.synced_offset)
         self.damage = Damage(log, self.queues)
+        self.times = StoreTimes(log)
+        self.compaction = Compaction(
+            disk,
+            log,
+            queues=self.queues,
+            catalog=self.catalog,
+            times=self.times,
+            damage=self.damage,
+            config=config,
+            clock=clock,
+            failpoints=failpoints,
+        )
         self.damage.mark()
         content = load_state(disk, log)
         self.replayed_events = replay(
@@ -120,7 +133,6 @@ class Composed:
             epoch=log.epoch,
         )
         self.sessions = Sessions(clock, sessions_max=SESSIONS_MAX)
-        self.times = StoreTimes(log)
         self.access = AccessLocks(clock, progress=self.state.progress, readers_max=READERS_MAX)
         self.begin = Begin(self.state, self.recorder, self.queues, self.catalog, self.times)
         self._compose_groups(config)
@@ -301,6 +313,7 @@ class Composed:
             burying=self.burying,
             schedule=self.schedule,
             delays=self.delays,
+            compaction=self.compaction,
             journal_offset=journal_offset,
         )
         self.retention = Retention(

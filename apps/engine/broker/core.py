@@ -183,7 +183,7 @@ class Broker(Composed):
             if is_gone and queue.end > queue.min_offset:
                 trim = Trim(topic=queue.topic, queue=queue.queue, min_offset=queue.end)
                 self.recorder.record(trim)
-                queue.min_offset = queue.end
+                queue.begin_at(queue.end)
 
     def free_bytes(self) -> int:
         """Return how many bytes may still be written to the disk."""
@@ -230,6 +230,7 @@ class Broker(Composed):
         self.checkpoint()
         self.queues.close()
         self.index.close()
+        self.compaction.close()
         self.delays.waiting.close()
         self.log.close(clean=True)
 
@@ -240,6 +241,9 @@ def _range_of(queue: ConsumeQueue) -> QueueRange:
         queue=queue.queue,
         min_offset=min(queue.min_offset, queue.visible),
         max_offset=queue.visible,
+        covered=queue.covered,
+        kept_messages=None if queue.kept is None else queue.kept.message_count,
+        compacted_ms=None if queue.kept is None else queue.kept.written_ms,
     )
 
 

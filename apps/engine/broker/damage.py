@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from apps.engine.codec.layout import JOURNAL_TOPIC
+from apps.engine.derived.compacted.part import PartDamaged
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.runfile import RunDamaged
@@ -30,6 +31,7 @@ class Damage:
         self._log = log
         self._queues = queues
         self.rebuild_runs: Callable[[RunDamaged], bool] = _cannot
+        self.pass_over_kept: Callable[[PartDamaged], bool] = _cannot
         self._listeners: list[Callable[[set[tuple[str, int]]], None]] = []
 
     def on_lost(self, listener: Callable[[set[tuple[str, int]]], None]) -> None:
@@ -62,6 +64,9 @@ class Damage:
                     raise
             except RunDamaged as error:
                 if not self.rebuild_runs(error):
+                    raise
+            except PartDamaged as error:
+                if not self.pass_over_kept(error):
                     raise
 
     def isolate(self, error: Unreadable) -> bool:
@@ -141,7 +146,7 @@ class Damage:
         )
 
 
-def _cannot(_error: RunDamaged) -> bool:
+def _cannot(_error: StoreDamaged) -> bool:
     return False
 
 
@@ -158,7 +163,7 @@ def _entries_within(queue: ConsumeQueue, found: QuarantinedRange) -> LostMessage
 
 
 def _first_from(queue: ConsumeQueue, log_offset: int) -> int:
-    low, high = queue.min_offset, queue.end
+    low, high = queue.entries_from, queue.end
     while low < high:
         middle = (low + high) // 2
         if int(queue.read(middle, 1)["log_offset"][0]) < log_offset:

@@ -8,6 +8,7 @@ deletion finds all it reads.
 from collections.abc import Callable, Iterable, Iterator
 
 from apps.engine.broker.burying import Burying
+from apps.engine.broker.compaction import Compaction
 from apps.engine.broker.delays import Delays
 from apps.engine.broker.inflight import LeaseEntry
 from apps.engine.broker.schedule import Schedule
@@ -33,6 +34,7 @@ class Holders:
         burying: Burying,
         schedule: Schedule,
         delays: Delays,
+        compaction: Compaction,
         journal_offset: int,
     ) -> None:
         """Bind to a store; the checkpoint of consumer state reaches up to `journal_offset`."""
@@ -43,6 +45,7 @@ class Holders:
         self._burying = burying
         self._schedule = schedule
         self._delays = delays
+        self._compaction = compaction
 
     def checkpoints(self) -> dict[str, NeededFrom]:
         """Return those that need less as soon as a checkpoint is taken."""
@@ -56,11 +59,12 @@ class Holders:
         }
 
     def others(self) -> dict[str, NeededFrom]:
-        """Return those that need less when messages are delivered, settled or decided."""
+        """Return those that need less when messages are delivered, settled, decided or copied."""
         return {
             "delay levels": self._levels,
             "transactions": self._halves,
             "leases": self._leases,
+            "compaction": self._compaction.needed_from,
         }
 
     def held(self, entries: Iterable[LeaseEntry] | None = None) -> dict[Place, int]:
@@ -94,7 +98,7 @@ class Holders:
 
     def _at(self, place: Place, queue_offset: int, *, wait: bool) -> int | None:
         queue = self._queues.queue(*place)
-        if queue_offset >= queue.end:
+        if queue_offset >= queue.end or queue_offset < queue.covered:
             return None
         return int(queue.read(queue_offset, 1, wait=wait)["log_offset"][0])
 

@@ -29,6 +29,7 @@ from apps.engine.codec.batch import starts_of
 from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
+from apps.engine.derived.sparse import gone
 from apps.engine.errors import InvalidArgument
 from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
@@ -188,9 +189,10 @@ class Pop:
         wait: bool,
     ) -> Lease | None:
         source = self._first_ready(progress)
-        while source is not None and (gone := _lost_of(source, queue)) is not None:
-            # Nobody can try them again: they are done for the group, and counted as unreadable.
-            self._recorder.record(Settle(lease=source.lease, runs=gone))
+        while source is not None and (lost := _lost_of(source, queue, wait)) is not None:
+            # Nobody can try them again, nor needs to where a newer one has replaced them: they are
+            # done for the group.
+            self._recorder.record(Settle(lease=source.lease, runs=lost))
             source = self._first_ready(progress)
         if source is not None:
             near = source.offsets[source.offsets < source.offsets[0] + FETCH_MESSAGES_MAX]
@@ -271,11 +273,11 @@ class Pop:
         )
 
 
-def _lost_of(source: LeaseEntry, queue: ConsumeQueue) -> Runs | None:
+def _lost_of(source: LeaseEntry, queue: ConsumeQueue, wait: bool) -> Runs | None:
     """Return the messages of a lease that cannot be read any more; None where all can."""
-    if not len(queue.lost):
+    if not len(queue.lost) and source.offsets[0] >= queue.covered:
         return None
-    lost = source.offsets[np.isin(source.offsets, queue.lost, assume_unique=True)]
+    lost = source.offsets[gone(queue, source.offsets, wait=wait)]
     return runs_of(lost) if len(lost) else None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.keyrule import check_keys
 from apps.engine.codec.batch import queue_entries, starts_of
 from apps.engine.codec.check import check_batch
 from apps.engine.codec.layout import JOURNAL_TOPIC
@@ -20,7 +21,7 @@ from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import BatchTooLarge, MalformedBatch, WriteFailed
 from apps.engine.limits import BINARY_BATCH_RECORDS_MAX
 from apps.engine.log.commitlog import AppendedFrame, CommitLog, RecordRun
-from apps.engine.types import Appended, RecordBatch, Special
+from apps.engine.types import Appended, Cleanup, RecordBatch, Special
 
 
 class CheckedBatch:
@@ -154,7 +155,7 @@ class Appender:
         """Prove all batches of a client. Writes nothing.
 
         Raises UnknownTopic, UnknownQueue, NotPermitted, MalformedBatch, ChecksumMismatch,
-        MessageTooLarge or BatchTooLarge.
+        MessageIllegal, MessageTooLarge or BatchTooLarge.
         """
         if not batches:
             raise MalformedBatch("there is nothing to store")
@@ -169,7 +170,7 @@ class Appender:
         return [self._check(batch) for batch in batches]
 
     def _check(self, batch: RecordBatch) -> CheckedBatch:
-        self._catalog.writable(batch.topic, batch.queue)
+        spec = self._catalog.writable(batch.topic, batch.queue)
         hashes, special = batch.tag_hashes, batch.special
         sections: list[Sections] = []
         if hashes is None:
@@ -182,6 +183,8 @@ class Appender:
                 properties_bytes_max=self._config.properties_bytes_max,
                 keep=lambda data, lengths: sections.append((data, lengths)),
             )
+        if spec.cleanup is Cleanup.COMPACT:
+            check_keys(batch.payload, batch.sizes)
         return CheckedBatch(
             batch,
             hashes,

@@ -14,6 +14,7 @@ from apps.engine.broker.selection import Selection, load, pick
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.derived.consumequeue import ConsumeQueue
+from apps.engine.derived.sparse import gone
 from apps.engine.limits import FETCH_MESSAGES_MAX
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.types import RecordBatch
@@ -52,7 +53,7 @@ def read_back(
     """
     near = offsets[offsets < offsets[0] + FETCH_MESSAGES_MAX]
     chosen = pick(queue, near, bytes_max=bytes_max, wait=wait)
-    is_lost = np.isin(near, queue.lost, assume_unique=True) & (near < chosen.next_offset)
+    is_lost = gone(queue, near, wait=wait) & (near < chosen.next_offset)
     return ReadBack(
         offsets=chosen.offsets,
         records=records_of(log, queue, chosen, wait=wait),

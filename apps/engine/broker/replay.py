@@ -94,7 +94,7 @@ def replay(
         start = chosen.next_offset
     for (topic, number), floor in state.floors.items():
         queue = queues.queue(topic, number)
-        queue.min_offset = max(queue.min_offset, min(floor, queue.end))
+        queue.begin_at(min(floor, queue.end))
     return applied
 
 

@@ -25,6 +25,7 @@ from apps.engine.log.retained import Retained
 from apps.engine.log.retention import LogExtent, RetentionPolicy, Rule, Wanted, wanted
 from apps.engine.log.segmentleases import SegmentLease, SegmentLeases
 from apps.engine.retentiontypes import RetentionBlock, RetentionStatus
+from apps.engine.types import Cleanup
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ class Retention:
         return [
             (queue, now_ms - spec.retention_ms)
             for spec in self._catalog.snapshot.topics.values()
-            if spec.retention_ms is not None
+            if spec.retention_ms is not None and spec.cleanup is not Cleanup.COMPACT
             for number in range(spec.queue_count)
             if (queue := self._queues.find(spec.name, number)) is not None
             and queue.min_offset < queue.visible
@@ -195,11 +196,23 @@ class Retention:
         False where something below is in flight meanwhile: nothing has changed then. Where the log
         takes no event it is done all the same, and written down at the next start.
         """
+        begins = self._hidden(begins)
         held = self._holders.held()
         if any(held.get(place, begin) < begin for place, begin in begins.items()):
             return False
         self._retire(begins)
         return True
+
+    def _hidden(self, begins: Mapping[Place, int]) -> dict[Place, int]:
+        """Return what readers lose by that; where messages are kept beside the log, nothing."""
+        found = {}
+        for place, begin in begins.items():
+            queue = self._queues.queue(*place)
+            if begin <= queue.covered:
+                queue.entries_from = max(queue.entries_from, begin)
+            else:
+                found[place] = begin
+        return found
 
     def _retire(self, begins: Mapping[Place, int]) -> None:
         events = [
@@ -215,8 +228,7 @@ class Retention:
                 for event in events:
                     self._state.apply(event, number=-1, at_ms=self._clock.wall_ms())
         for place, begin in begins.items():
-            queue = self._queues.queue(*place)
-            queue.min_offset = max(queue.min_offset, begin)
+            self._queues.queue(*place).begin_at(begin)
 
     def store_start(self, log_start: int, begins: Mapping[Place, int]) -> None:
         """Write down the log's new start; for a thread."""

@@ -11,17 +11,26 @@ from functools import partial
 import numpy as np
 
 from apps.engine.broker.catalog import Catalog
-from apps.engine.broker.searchplaces import Candidate, Indexed, Known, Places, Scanned
+from apps.engine.broker.searchplaces import (
+    Candidate,
+    Indexed,
+    Kept,
+    Known,
+    Places,
+    Scanned,
+)
 from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.codec import layout
 from apps.engine.codec.ids import offset_id
 from apps.engine.codec.properties import KEYS, TAGS
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.codec.tags import tag_hash
+from apps.engine.derived.compacted.keys import Hasher
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.index.walk import KeyWalk
 from apps.engine.derived.queueset import QueueSet
+from apps.engine.derived.sparse import entry_at, kept_at_log
 from apps.engine.errors import InvalidArgument, StoreDamaged
 from apps.engine.files.backend import NotCached
 from apps.engine.limits import FETCH_BYTES_MAX, MIB, SEARCH_MESSAGES_MAX, SEARCH_TEXT_CHARACTERS_MAX
@@ -62,6 +71,9 @@ class Search:
         self._request = request
         self._log = log
         self._queues = queues
+        self._hasher = Hasher(log.store_id)
+        self._kept = [queue for queue in _queues_of(queues, catalog, request) if queue.kept]
+        self._seen: set[int] = set()
         self._places = self._choose(queues, index, catalog, times)
         self._left: list[Candidate] = []
         self._blocks: list[MessageBlock] = []
@@ -121,29 +133,44 @@ class Search:
         if request.message_id is not None:
             # A message that was given no id shows where it lies.
             named = [_at_offset_id(request.message_id)] if _is_offset_id(request.message_id) else []
-            return [*named, Indexed(KeyWalk(index, request.topic, request.message_id, **bounds))]
+            walk = KeyWalk(index, request.topic, request.message_id, **bounds)
+            id_hash = self._hasher.message_id(request.message_id)
+            return [*named, Indexed(walk), Kept(self._kept, key=None, id_hash=id_hash)]
         if request.key is not None:
-            return [Indexed(KeyWalk(index, request.topic, request.key, **bounds))]
-        if request.queue is not None:
-            numbers = range(request.queue, request.queue + 1)
-        else:
-            numbers = range(catalog.topic(request.topic).queue_count)
-        scanned = [found for n in numbers if (found := queues.find(request.topic, n)) is not None]
+            walk = KeyWalk(index, request.topic, request.key, **bounds)
+            key = self._hasher.key(request.key)
+            return [Indexed(walk), Kept(self._kept, key=key, id_hash=None)]
+        scanned = _queues_of(queues, catalog, request)
         wanted = None if request.tag is None else tag_hash(request.tag)
         return [Scanned(scanned, times, **bounds, tag_hash=wanted)]
 
     def _read(self, candidate: Candidate, *, wait: bool) -> tuple[Record, memoryview] | None:
         """Return the message at a place, and its bytes; None where none is that may be seen."""
-        size_bytes = candidate.size_bytes or self._proved(candidate.log_offset, wait=wait)
-        if not size_bytes:
+        payload = self._kept_at(candidate.log_offset, wait=wait)
+        if payload is None:
+            size_bytes = candidate.size_bytes or self._proved(candidate.log_offset, wait=wait)
+            if not size_bytes:
+                return None
+            payload = self._bytes(candidate.log_offset, size_bytes, wait=wait)
+        size_bytes = len(payload)
+        if candidate.log_offset in self._seen:
             return None
-        payload = self._bytes(candidate.log_offset, size_bytes, wait=wait)
+        if self._kept:
+            self._seen.add(candidate.log_offset)
         self._read_count += 1
         self._read_bytes += size_bytes
         record = decode_record(payload)
         if record.log_offset != candidate.log_offset or record.size_bytes != size_bytes:
             raise StoreDamaged(f"at log offset {candidate.log_offset} lies another record")
         return record, payload
+
+    def _kept_at(self, log_offset: int, *, wait: bool) -> memoryview | None:
+        """Return the message of a place of the log that is kept beside it; None for no such."""
+        for queue in self._kept:
+            payload = kept_at_log(queue, log_offset, wait=wait)
+            if payload is not None:
+                return payload
+        return None
 
     def _proved(self, log_offset: int, *, wait: bool) -> int:
         """Return the size of the record at a log offset of which nobody knows that one is there.
@@ -161,7 +188,9 @@ class Search:
             return 0
         if not queue.min_offset <= queue_offset < queue.visible:
             return 0
-        entry = queue.read(queue_offset, 1, wait=wait)[0]
+        entry = entry_at(queue, queue_offset, wait=wait)
+        if entry is None:
+            return 0
         is_its = entry["log_offset"] == log_offset and entry["size_bytes"] == size_bytes
         return int(size_bytes) if is_its else 0
 
@@ -193,10 +222,20 @@ class Search:
         )
 
 
+def _queues_of(queues: QueueSet, catalog: Catalog, request: SearchRequest) -> list[ConsumeQueue]:
+    if request.queue is not None:
+        numbers = range(request.queue, request.queue + 1)
+    else:
+        numbers = range(catalog.topic(request.topic).queue_count)
+    return [found for n in numbers if (found := queues.find(request.topic, n)) is not None]
+
+
 def _at_queue_offset(queue: ConsumeQueue, queue_offset: int, wait: bool) -> list[Candidate]:
     if not queue.min_offset <= queue_offset < queue.visible:
         return []
-    entry = queue.read(queue_offset, 1, wait=wait)[0]
+    entry = entry_at(queue, queue_offset, wait=wait)
+    if entry is None:
+        return []
     return [Candidate(int(entry["log_offset"]), int(entry["size_bytes"]))]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.index.walk import KeyWalk
+from apps.engine.derived.sparse import entries_between, named_between
 
 # A step holds the loop for a millisecond or two; a search ends, incomplete, after 32 of the first
 # kind or 16 of the second. A chain's entry costs 0.7 us, a queue's 0.01.
@@ -24,6 +25,8 @@ SCANNED_MAX = 16 * _SCAN_ENTRIES
 # Two searches by time in a queue are up to 80 looks of 10 us.
 _QUEUES_A_STEP = 4
 _FOUND_A_STEP = 32
+# Where a queue ends in a gap it is not known how far back that reaches.
+_UNKNOWN = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,6 +97,46 @@ class Indexed:
         """Return what the next stretch of the chains has."""
         found = self._walk.step(entries_max=_WALK_ENTRIES, found_max=_FOUND_A_STEP, wait=wait)
         return [Candidate(offset) for offset in found]
+
+
+class Kept:
+    """Candidates among the kept messages of queues: of a key or an id, found in their rows."""
+
+    def __init__(
+        self, queues: Sequence[ConsumeQueue], *, key: tuple[int, int] | None, id_hash: int | None
+    ) -> None:
+        """Begin at the newest kept message of each queue, one queue after the other."""
+        self._key = key
+        self._id_hash = id_hash
+        self._left = [(queue, queue.covered) for queue in queues if queue.covered]
+        self._scanned = 0
+
+    @property
+    def _is_tired(self) -> bool:
+        return self._scanned >= SCANNED_MAX
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether all rows were looked at, or as many as one search may."""
+        return not self._left or self._is_tired
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Say whether rows were left out."""
+        return bool(self._left)
+
+    def step(self, *, wait: bool) -> Sequence[Candidate]:
+        """Look at the next block of rows."""
+        queue, stop = self._left[-1]
+        found, first, count = named_between(
+            queue, stop, key=self._key, id_hash=self._id_hash, wait=wait
+        )
+        self._scanned += count
+        self._left.pop()
+        if count and first > queue.min_offset:
+            self._left.append((queue, first))
+        rows = zip(found["log_offset"].tolist(), found["size_bytes"].tolist(), strict=True)
+        return [Candidate(log_offset, size) for log_offset, size in rows][::-1]
 
 
 @dataclass(slots=True, eq=False)
@@ -169,12 +212,14 @@ class Scanned:
             if self._to_ms is not None:
                 high = self._times.first_since(queue, self._to_ms, wait=wait)
             if low < high:
-                newest = int(queue.read(high - 1, 1, wait=wait)["log_offset"][0])
+                last = entries_between(queue, high - 1, high, wait=wait)
+                newest = int(last["log_offset"][0]) if len(last) else _UNKNOWN
                 lane = _Lane(queue=queue, low=low, high=high)
                 heapq.heappush(self._lanes, (-newest, len(self._unbounded), lane))
             self._unbounded.pop()
 
     def _look(self, *, wait: bool) -> None:
+        # What was seen of a lane stays as it was where the next stretch is one gap.
         _, number, lane = self._lanes[0]
         # A topic that was deleted, or a queue that got shorter, takes its messages along.
         low = max(lane.low, lane.queue.min_offset)
@@ -182,7 +227,7 @@ class Scanned:
         if first >= lane.high:
             heapq.heappop(self._lanes)
             return
-        entries = lane.queue.read(first, lane.high - first, wait=wait)
+        entries = entries_between(lane.queue, first, lane.high, wait=wait)
         self._scanned += len(entries)
         lane.high = first
         if self._tag_hash is None:
@@ -196,6 +241,6 @@ class Scanned:
             heapq.heappush(self._found, (-candidate.log_offset, candidate))
         if lane.high <= low:
             heapq.heappop(self._lanes)
-        else:
+        elif len(entries):
             seen = int(entries["log_offset"][0])
             heapq.heapreplace(self._lanes, (-seen, number, lane))

@@ -15,6 +15,7 @@ from apps.engine.codec.bodies import has_bodies
 from apps.engine.codec.properties import decode_properties
 from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
+from apps.engine.derived.sparse import entries_at, gone, kept_records, stretch
 from apps.engine.errors import MalformedBatch, StoreDamaged
 from apps.engine.files.backend import NotCached
 from apps.engine.filters.subscription import Filter
@@ -140,9 +141,9 @@ def select(
     With `hashes` only entries of those tags are chosen, out of at most 16,384 looked at.
     """
     looked = messages_max if hashes is None else max(messages_max, _TAG_SCAN_ENTRIES)
-    entries = queue.read(start, min(looked, queue.visible - start), wait=wait)
-    offsets = np.arange(start, start + len(entries))
-    next_offset = start + len(entries)
+    offsets, entries, next_offset = stretch(
+        queue, start, min(looked, queue.visible - start), wait=wait
+    )
     if hashes is not None:
         tagged = np.flatnonzero(np.isin(entries["tag_hash"], list(hashes)))
         # One more than is kept tells where to go on.
@@ -192,9 +193,11 @@ def pick(
 
     Messages that cannot be read any more are passed over; where all are, nothing is chosen.
     """
+    if offsets[0] < queue.covered:
+        offsets = offsets[offsets < queue.covered]
     asked = offsets
-    if len(queue.lost):
-        offsets = offsets[~np.isin(offsets, queue.lost, assume_unique=True)]
+    if len(queue.lost) or offsets[0] < queue.covered:
+        offsets = offsets[~gone(queue, offsets, wait=wait)]
         if not len(offsets):
             nothing = np.empty(0, dtype=np.int64)
             return Selection(
@@ -203,8 +206,7 @@ def pick(
                 sizes=_NOTHING,
                 next_offset=int(asked[-1]) + 1,
             )
-    first = int(offsets[0])
-    entries = queue.read(first, int(offsets[-1]) - first + 1, wait=wait)[offsets - first]
+    entries = entries_at(queue, offsets, wait=wait)
     sizes = entries["size_bytes"].astype(np.int32)
     fitting = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), bytes_max, side="right"))
     kept = max(fitting, 1)
@@ -225,8 +227,12 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
     log_offsets, sizes = chosen.log_offsets, chosen.sizes
     if not len(sizes):
         return empty_block(queue)
+    is_kept = int(chosen.offsets[0]) < queue.covered
     try:
-        payload = log.read_records(log_offsets, sizes, wait=wait)
+        if is_kept:
+            payload = kept_records(queue, chosen.offsets, wait=wait, take=log.held.take)
+        else:
+            payload = log.read_records(log_offsets, sizes, wait=wait)
     except NotCached as error:
         raise ColdRead(lambda: log.warm(log_offsets, sizes)) from error
     starts = starts_of(sizes)
@@ -240,7 +246,7 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
     is_right &= has_bodies(payload, starts, sizes)
     if not is_right.all():
         wrong = int(np.argmin(is_right))
-        damaged = log.examine(int(log_offsets[wrong]))
+        damaged = [] if is_kept else log.examine(int(log_offsets[wrong]))
         if damaged:
             raise unreadable(damaged)
         raise StoreDamaged(

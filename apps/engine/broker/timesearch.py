@@ -11,6 +11,7 @@ import numpy as np
 
 from apps.engine.codec.layout import RECORD_HEADER
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
+from apps.engine.derived.sparse import kept_time_ms
 from apps.engine.files.backend import NotCached
 from apps.engine.log.commitlog import CommitLog
 
@@ -19,6 +20,8 @@ _TIME_START = RECORD_HEADER.fields["store_time_ms"][1]  # type: ignore[index]  #
 # A search takes up to 40 looks; this is the memory of a thousand searches, or one oldest message
 # for each of ten groups in 4,000 queues.
 _REMEMBERED = 40_000
+# Of a gap at the end of a queue: whatever comes behind it is stored later than anything.
+_NEVER_MS = 1 << 62
 
 
 class StoreTimes:
@@ -39,12 +42,21 @@ class StoreTimes:
         key = (queue.topic, queue.queue, queue_offset)
         time_ms = self._times.get(key)
         if time_ms is None:
-            time_ms = self._times[key] = self._read(queue, queue_offset, wait=wait)
+            time_ms = self._read(queue, queue_offset, wait=wait)
+            if time_ms == _NEVER_MS:
+                return time_ms
+            self._times[key] = time_ms
             if len(self._times) > _REMEMBERED:
                 self._times.popitem(last=False)
         else:
             self._times.move_to_end(key)
         return time_ms
+
+    def forget(self, queue: ConsumeQueue) -> None:
+        """Forget the times of a queue that has got new gaps."""
+        place = (queue.topic, queue.queue)
+        for key in [key for key in self._times if key[:2] == place]:
+            del self._times[key]
 
     def first_since(self, queue: ConsumeQueue, time_ms: int, *, wait: bool) -> int:
         """Return the queue offset of the first message stored at or after a wall time.
@@ -62,6 +74,14 @@ class StoreTimes:
         return low
 
     def _read(self, queue: ConsumeQueue, queue_offset: int, *, wait: bool) -> int:
+        if queue_offset < queue.covered:
+            # In a gap it is the time of what is read there: the next message.
+            kept_ms = kept_time_ms(queue, queue_offset, wait=wait)
+            if kept_ms is not None:
+                return kept_ms
+            if queue.covered >= queue.visible:
+                return _NEVER_MS
+            queue_offset = queue.covered
         entry = queue.read(queue_offset, 1, wait=wait)
         starts = entry["log_offset"].astype(np.int64) + _TIME_START
         sizes = np.array([_TIME_BYTES], dtype=np.int32)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from apps.engine.codec.checksum import crc32
 from apps.engine.codec.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from apps.engine.derived.compacted.part import Part
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.names import queue_directory
 from apps.engine.errors import StoreDamaged
@@ -31,7 +32,11 @@ class ColdRead(NotCached):
 
 
 class ConsumeQueue:
-    """Entries `min_offset` to `end` of one queue; readers see them up to `visible`."""
+    """Entries `entries_from` to `end` of one queue; readers see them up to `visible`.
+
+    `min_offset` is the first offset that may be read. It is lower than that of the first entry
+    where `kept` has the messages below `covered`: `sparse` reads both.
+    """
 
     __slots__ = (
         "_file_entries",
@@ -39,7 +44,9 @@ class ConsumeQueue:
         "_sums",
         "_tail",
         "end",
+        "entries_from",
         "flushed",
+        "kept",
         "lost",
         "min_offset",
         "queue",
@@ -52,6 +59,8 @@ class ConsumeQueue:
         self.topic = topic
         self.queue = queue
         self.min_offset = 0
+        self.entries_from = 0
+        self.kept: Part | None = None
         self.visible = 0
         self.end = 0
         self.flushed = 0
@@ -72,9 +81,19 @@ class ConsumeQueue:
         `sums` is what `sums` of then returned.
         """
         self._sums = {number: (first, crc) for number, first, crc in sums}
-        self.min_offset = min_offset
+        self.min_offset = self.entries_from = min_offset
         self.visible = self.end = self.flushed = end
         self._tail.clear()
+
+    @property
+    def covered(self) -> int:
+        """Return the offset up to which messages are read from `kept`; 0 without it."""
+        return 0 if self.kept is None else self.kept.stop
+
+    def begin_at(self, queue_offset: int) -> None:
+        """Begin no lower than an offset, for readers too."""
+        self.min_offset = max(self.min_offset, queue_offset)
+        self.entries_from = max(self.entries_from, queue_offset)
 
     def append(self, entries: NDArray[np.void]) -> None:
         """Add entries at the end: QUEUE_ENTRY[n]."""
@@ -127,7 +146,7 @@ class ConsumeQueue:
             stop = min(self.end, self._next_file(start))
             path, position = self._place(start)
             # Where a queue begins in the middle of a file, nothing was written before it either.
-            if not position or start <= self.min_offset:
+            if not position or start <= self.entries_from:
                 self._files.disk.make_directory(queue_directory(self.topic, self.queue))
             file = self._files.get(path, create=True)
             data = self._in_memory(start, stop)
@@ -147,15 +166,15 @@ class ConsumeQueue:
         The end of the queue when all do. Raises ColdRead when `wait` is false and the disk would
         have to be waited for: call again when it is warm.
         """
-        low, high = self.min_offset, self.end
+        low, high = self.entries_from, self.end
         while low < high:
             # The front goes first, so a queue of which nothing goes is told by one look.
-            middle = low if low == self.min_offset else (low + high) // 2
+            middle = low if low == self.entries_from else (low + high) // 2
             if int(self.read(middle, 1, wait=wait)["log_offset"][0]) < log_offset:
                 low = middle + 1
             else:
                 high = middle
-        return max(low, self.min_offset)
+        return max(low, self.entries_from)
 
     def paths_below(self, queue_offset: int) -> list[str]:
         """Return the files that have only entries below `queue_offset`, and forget them if open.
@@ -174,14 +193,14 @@ class ConsumeQueue:
     @property
     def sums(self) -> list[tuple[int, int, int]]:
         """Return number, first entry and CRC-32 of each file that has entries to be read."""
-        kept = self.min_offset // self._file_entries
+        kept = self.entries_from // self._file_entries
         return [(number, *self._sums[number]) for number in sorted(self._sums) if number >= kept]
 
     def is_whole(self) -> bool:
         """Say whether the files hold what was written to them: all of it is read, for a start."""
-        if self.flushed <= self.min_offset:
+        if self.flushed <= self.entries_from:
             return True
-        at = self.min_offset
+        at = self.entries_from
         for number, first, crc in self.sums:
             stop = min(self.flushed, (number + 1) * self._file_entries)
             if first > at or self._crc(first, stop) != crc:

@@ -144,7 +144,7 @@ class QueueSet:
         self._dirty_paths.clear()
         self._unsynced_paths.clear()
         queues = [
-            [q.topic, q.queue, q.min_offset, q.flushed, q.sums] for q in self._queues.values()
+            [q.topic, q.queue, q.entries_from, q.flushed, q.sums] for q in self._queues.values()
         ]
         # Where a full disk kept entries in memory, the checkpoint may not claim them.
         whole = not self._dirty_queues
@@ -152,7 +152,7 @@ class QueueSet:
         content: dict[str, object] = {"dispatched_offset": offset, "queues": queues}
         return QueueCheckpoint(
             content=content,
-            begins={(q.topic, q.queue): q.min_offset for q in self._queues.values()},
+            begins={(q.topic, q.queue): q.entries_from for q in self._queues.values()},
             paths=paths,
             log_offset=self.dispatched_offset,
             dispatched_offset=offset,

@@ -128,6 +128,7 @@ class ControlVerbs:
             pool_bytes=host.config.flush_pool_bytes,
             pooled_bytes=log.pooled_bytes,
             retention=broker.retention.status(),
+            compaction=broker.compaction.status(),
             quarantine=broker.damage.ranges,
             quarantined_ranges=broker.damage.range_count,
             unreadable_messages=broker.damage.message_count,

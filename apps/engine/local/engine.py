@@ -19,6 +19,7 @@ from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk, HeldLock
 from apps.engine.files.posix import PosixDisk
 from apps.engine.local.burials import bury_expired
+from apps.engine.local.compactionloop import Compactor
 from apps.engine.local.control import ControlVerbs
 from apps.engine.local.delayloop import deliver_delayed, move_delayed
 from apps.engine.local.delays import DelayVerbs
@@ -57,7 +58,9 @@ class LocalEngine(
         self._host.keep_running(bury_expired(self._host))
         self._host.keep_running(deliver_delayed(self._host))
         self._host.keep_running(move_delayed(self._host))
-        self._cleaner = Cleaner(self._host)
+        self._compactor = Compactor(self._host)
+        self._host.keep_running(self._compactor.run())
+        self._cleaner = Cleaner(self._host, self._compactor)
         self._host.keep_running(self._cleaner.run())
 
     @classmethod
@@ -93,6 +96,7 @@ class LocalEngine(
         if self._host.stopped is not None:
             return
         self._frames.drain()
+        await self._compactor.close()
         await self._cleaner.close()
         await self._host.close()
         self._lock.release()

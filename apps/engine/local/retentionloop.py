@@ -12,6 +12,7 @@ from apps.engine.broker.holders import NeededFrom, Place
 from apps.engine.broker.retention import Needs, Retention
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.errors import EngineError
+from apps.engine.local.compactionloop import Compactor
 from apps.engine.local.host import Host
 from apps.engine.log.retention import Wanted
 from apps.engine.retentiontypes import Cleaned
@@ -25,8 +26,9 @@ _QUEUES_AT_ONCE = 256
 class Cleaner:
     """The cleaning of one open store; one at a time."""
 
-    def __init__(self, host: Host) -> None:
-        """Bind to a host."""
+    def __init__(self, host: Host, compactor: Compactor) -> None:
+        """Bind to a host; what must be copied first the compactor copies."""
+        self._compactor = compactor
         self._host = host
         self._retention = host.broker.retention
         self._turn = asyncio.Lock()
@@ -62,6 +64,7 @@ class Cleaner:
             before = retention.deleted_segments
             with host.writing():
                 if at_any_hour:
+                    await self._compactor.compact_all()
                     await self._checkpoint()
                 await self._hide_by_topic()
                 more = not self._is_closed and await self._step(at_any_hour=at_any_hour)
@@ -123,6 +126,7 @@ class Cleaner:
     async def _needs(self, want: Wanted) -> Needs:
         """Ask all who may need what is wanted; a checkpoint is taken where one is in the way."""
         retention = self._retention
+        await self._compactor.cover(want.log_start)
         needs = await self._asked(retention.checkpoint_holders())
         if min(needs.values(), default=want.log_start) < want.log_start:
             await self._checkpoint()

@@ -18,7 +18,12 @@ _GAP_BYTES_MAX = 16 * 1024
 _SPAN_BYTES_MAX = 256 * 1024
 
 
-def _fresh(size_bytes: int) -> NDArray[np.uint8]:
+Take = Callable[[int], NDArray[np.uint8]]
+"""Gives memory of a size in bytes."""
+
+
+def fresh(size_bytes: int) -> NDArray[np.uint8]:
+    """Return new memory."""
     # Not a bytearray: it would be filled with zeros first.
     return np.empty(size_bytes, dtype=np.uint8)
 
@@ -37,7 +42,7 @@ def gather(
     sizes: NDArray[np.int32],
     *,
     wait: bool,
-    take: Callable[[int], NDArray[np.uint8]] = _fresh,
+    take: Take = fresh,
 ) -> memoryview:
     """Return the records end to end, in memory that `take` gives.
 

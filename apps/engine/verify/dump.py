@@ -9,6 +9,7 @@ from apps.engine.errors import EngineError
 from apps.engine.log.damage import starts_before
 from apps.engine.log.tail import Frame
 from apps.engine.types import QuarantinedRange
+from apps.engine.verify.compactedwalk import kept_records
 from apps.engine.verify.store import Store
 
 Shown = dict[str, object]
@@ -42,6 +43,20 @@ def dump(
             if is_meant and queue in (None, shown.get("queue")):
                 yield shown
     yield from map(_damage, found)
+
+
+def dump_kept(
+    store: Store, *, topic: str | None = None, queue: int | None = None, body_bytes_max: int = 64
+) -> Iterator[Shown]:
+    """Return what compaction keeps beside the log, queue by queue, and what of it is damaged."""
+    for part, found in kept_records(store):
+        if topic not in (None, part.topic) or queue not in (None, part.queue):
+            continue
+        if isinstance(found, Record):
+            shown = _fields(found, max(0, body_bytes_max))
+            yield {"kind": "kept", "log_offset": found.log_offset, **shown}
+        else:
+            yield {"kind": "damage", "log_offset": -1, "reason": printable(str(found))}
 
 
 def printable(text: str) -> str:

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     QUEUES = "queues"
     INDEX = "index"
     TIMERS = "timers"
+    COMPACTED = "compacted"
     STATE = "state"
     CATALOG = "catalog"
 

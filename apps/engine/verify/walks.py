@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from apps.engine.verify.compactedwalk import compacted
 from apps.engine.verify.findings import Finding, Walk
 from apps.engine.verify.indexwalk import index
 from apps.engine.verify.logwalk import log
@@ -17,6 +18,7 @@ WALKS: tuple[Walk, ...] = (
     Walk(name="queues", run=queues),
     Walk(name="index", run=index),
     Walk(name="timers", run=timers),
+    Walk(name="compacted", run=compacted),
     Walk(name="state", run=state),
     Walk(name="catalog", run=catalog),
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from apps.core.moments import moment
 from apps.core.pagination import rfc3339_or_none, sampled_at
 from apps.core.serializers import (
     StrictBooleanField,
@@ -18,10 +19,11 @@ from apps.topics.models import (
     QUEUE_COUNT_DEFAULT,
     RETENTION_MS_MAX,
     RETENTION_MS_MIN,
+    Cleanup,
     Perm,
     Type,
 )
-from apps.topics.selectors import TopicState
+from apps.topics.selectors import QueueState, TopicState
 
 
 class StrictPermField(StrictIntegerField):
@@ -70,6 +72,12 @@ class TopicChange(StrictSerializer):
         help_text="Messages that are older are not read any more; null keeps them as long as the "
         "store does.",
     )
+    cleanup = StrictChoiceField(
+        Cleanup.values,
+        required=False,
+        help_text="delete in a new topic. compact keeps the newest message of each key of each "
+        "queue for ever, and takes no message without a key. Fixed when the topic is made.",
+    )
 
 
 class QueueDocument(serializers.Serializer[Any]):
@@ -78,6 +86,14 @@ class QueueDocument(serializers.Serializer[Any]):
     queue = serializers.IntegerField()
     min_offset = serializers.CharField(allow_null=True, help_text="64-bit integer as a string.")
     max_offset = serializers.CharField(allow_null=True, help_text="One past the newest message.")
+    kept_messages = serializers.CharField(
+        allow_null=True,
+        required=False,
+        help_text="In a compacted topic: messages the last round has kept, null before the first.",
+    )
+    compacted_at = serializers.DateTimeField(
+        allow_null=True, required=False, help_text="In a compacted topic: when that round was."
+    )
 
 
 class UnreadDocument(serializers.Serializer[Any]):
@@ -108,6 +124,7 @@ class TopicDocument(serializers.Serializer[Any]):
     retention_ms = serializers.IntegerField(
         allow_null=True, help_text="Null where messages are kept as long as the store does."
     )
+    cleanup = serializers.ChoiceField(Cleanup.values)
     queues = QueueDocument(many=True)
     created_at = serializers.DateTimeField(allow_null=True)
     updated_at = serializers.DateTimeField(allow_null=True)
@@ -139,18 +156,28 @@ def rendered(state: TopicState) -> dict[str, object]:
         "perm": state.perm,
         "expires_ms": state.expires_ms,
         "retention_ms": state.retention_ms,
+        "cleanup": state.cleanup,
         "queues": [
-            {
-                "queue": queue.number,
-                "min_offset": offset_text(queue.min_offset),
-                "max_offset": offset_text(queue.max_offset),
-            }
+            _rendered_queue(queue, is_compacted=state.cleanup == Cleanup.COMPACT)
             for queue in state.queues
         ],
         "created_at": rfc3339_or_none(state.created_at),
         "updated_at": rfc3339_or_none(state.updated_at),
         "sampled_at": sampled_at(),
     }
+
+
+def _rendered_queue(queue: QueueState, *, is_compacted: bool) -> dict[str, object]:
+    shape: dict[str, object] = {
+        "queue": queue.number,
+        "min_offset": offset_text(queue.min_offset),
+        "max_offset": offset_text(queue.max_offset),
+    }
+    if is_compacted:
+        written_ms = queue.compacted_ms
+        shape["kept_messages"] = offset_text(queue.kept_messages)
+        shape["compacted_at"] = None if written_ms is None else rfc3339_or_none(moment(written_ms))
+    return shape
 
 
 def offset_text(offset: int | None) -> str | None:

@@ -9,7 +9,7 @@ from rest_framework.views import APIView
 
 from apps.core.pagination import listing, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
-from apps.engine.types import TopicType
+from apps.engine.types import Cleanup, TopicType
 from apps.topics import selectors, services
 from apps.topics.api.serializers import TopicChange, TopicDocument, TopicList, rendered
 
@@ -67,6 +67,7 @@ class TopicView(APIView):
             perm=values.get("perm"),
             expires_ms=values.get("expires_ms", services.UNSAID),
             retention_ms=values.get("retention_ms", services.UNSAID),
+            cleanup=Cleanup(values["cleanup"]) if "cleanup" in values else None,
             drain=values.get("drain"),
         )
 

@@ -59,13 +59,44 @@ class Admin:
         queue_count: int = 4,
         topic_type: str = "MIXED",
         expires_ms: int | None = None,
+        retention_ms: int | None = None,
+        cleanup: str | None = None,
     ) -> None:
         """Create a topic, or change the one that exists; raise MqError.
 
-        A topic nobody used for `expires_ms` is deleted by the broker; None keeps what holds.
+        A topic nobody used for `expires_ms` is deleted by the broker; messages are hidden after
+        `retention_ms`. With `cleanup` "compact" the newest message of each key is kept for ever;
+        it is fixed when the topic is made. None keeps what holds.
         """
         call = self._calls.create_topic(
-            topic, queue_count=queue_count, topic_type=topic_type, expires_ms=expires_ms
+            topic,
+            queue_count=queue_count,
+            topic_type=topic_type,
+            expires_ms=expires_ms,
+            retention_ms=retention_ms,
+            cleanup=cleanup,
+        )
+        self._pool.run(persistently(call, self._patience))
+
+    def update_topic(
+        self,
+        topic: str,
+        *,
+        queue_count: int | None = None,
+        topic_type: str | None = None,
+        expires_ms: int | None = None,
+        retention_ms: int | None = None,
+    ) -> None:
+        """Change what is not None of a topic; raise MqError. A topic that is not there is made.
+
+        A time of 0 takes the topic's own back.
+        """
+        call = self._calls.update_topic(
+            topic,
+            queue_count=queue_count,
+            topic_type=topic_type,
+            expires_ms=expires_ms,
+            retention_ms=retention_ms,
         )
         self._pool.run(persistently(call, self._patience))
 
@@ -178,13 +209,44 @@ class AsyncAdmin:
         queue_count: int = 4,
         topic_type: str = "MIXED",
         expires_ms: int | None = None,
+        retention_ms: int | None = None,
+        cleanup: str | None = None,
     ) -> None:
         """Create a topic, or change the one that exists; raise MqError.
 
-        A topic nobody used for `expires_ms` is deleted by the broker; None keeps what holds.
+        A topic nobody used for `expires_ms` is deleted by the broker; messages are hidden after
+        `retention_ms`. With `cleanup` "compact" the newest message of each key is kept for ever;
+        it is fixed when the topic is made. None keeps what holds.
         """
         call = self._calls.create_topic(
-            topic, queue_count=queue_count, topic_type=topic_type, expires_ms=expires_ms
+            topic,
+            queue_count=queue_count,
+            topic_type=topic_type,
+            expires_ms=expires_ms,
+            retention_ms=retention_ms,
+            cleanup=cleanup,
+        )
+        await self._pool.run(persistently(call, self._patience))
+
+    async def update_topic(
+        self,
+        topic: str,
+        *,
+        queue_count: int | None = None,
+        topic_type: str | None = None,
+        expires_ms: int | None = None,
+        retention_ms: int | None = None,
+    ) -> None:
+        """Change what is not None of a topic; raise MqError. A topic that is not there is made.
+
+        A time of 0 takes the topic's own back.
+        """
+        call = self._calls.update_topic(
+            topic,
+            queue_count=queue_count,
+            topic_type=topic_type,
+            expires_ms=expires_ms,
+            retention_ms=retention_ms,
         )
         await self._pool.run(persistently(call, self._patience))
 

@@ -26,6 +26,7 @@ MqError
 │   ├── RequestTooLarge
 │   ├── MalformedBatch
 │   ├── ChecksumMismatch
+│   ├── MessageIllegal
 │   ├── OffsetOutOfRange
 │   ├── InvalidHandle
 │   ├── HandleExpired
@@ -227,6 +228,12 @@ class MalformedBatch(Refused):
     """A batch's sizes, record fields or properties do not agree with each other."""
 
     code = "malformed_batch"
+
+
+class MessageIllegal(Refused):
+    """The topic takes no such message: it is compacted, and the message has no key."""
+
+    code = "message_illegal"
 
 
 class ChecksumMismatch(Refused):

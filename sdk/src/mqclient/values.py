@@ -245,12 +245,15 @@ class TopicQueue:
 class QueueRange:
     """What a queue holds: offsets from `min_offset` up to, not with, `max_offset`.
 
-    An offset is None while the broker does not know it.
+    An offset is None while the broker does not know it. In a compacted topic `kept_messages` are
+    those the last round kept, at `compacted_at`, RFC 3339; both are None before the first.
     """
 
     queue: int
     min_offset: int | None
     max_offset: int | None
+    kept_messages: int | None = None
+    compacted_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +261,8 @@ class TopicInfo:
     """A topic as the broker describes it. Lists leave `queues` empty.
 
     While their number changes only the first `write_queue_count` queues take messages; None is all.
+    `retention_ms` None is the store's time; `cleanup` is `delete`, or `compact` where the newest
+    message of each key is kept for ever.
     """
 
     topic: str
@@ -266,6 +271,8 @@ class TopicInfo:
     perm: str | int | None = None
     queues: tuple[QueueRange, ...] = ()
     write_queue_count: int | None = None
+    retention_ms: int | None = None
+    cleanup: str = "delete"
 
     @property
     def queues_to_write(self) -> int:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 
 from apps.bridge.storecommands import path_of, refused
 from apps.engine.errors import EngineError
-from apps.engine.verify.dump import Shown, dump
+from apps.engine.verify.dump import Shown, dump, dump_kept
 from apps.engine.verify.places import looked_at
 
 
@@ -29,20 +29,24 @@ class Command(BaseCommand):
         parser.add_argument("--queue", type=int, help="only records of this queue")
         parser.add_argument("--limit", type=int, help="at most so many lines")
         parser.add_argument("--body-bytes", type=int, default=64, help="cut bodies to so much")
+        parser.add_argument(
+            "--compacted", action="store_true", help="what compacted topics keep beside the log"
+        )
         parser.add_argument("--json", action="store_true", help="a JSON object a line")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Print."""
         try:
             with looked_at(path_of(options["path"])) as store:
-                shown = dump(
-                    store,
-                    start=options["start"],
-                    stop=options["stop"],
-                    topic=options["topic"],
-                    queue=options["queue"],
-                    body_bytes_max=max(0, options["body_bytes"]),
-                )
+                which = {"topic": options["topic"], "queue": options["queue"]}
+                body_bytes_max = max(0, options["body_bytes"])
+                if options["compacted"]:
+                    shown = dump_kept(store, **which, body_bytes_max=body_bytes_max)
+                else:
+                    start, stop = options["start"], options["stop"]
+                    shown = dump(
+                        store, start=start, stop=stop, **which, body_bytes_max=body_bytes_max
+                    )
                 for one in islice(shown, options["limit"]):
                     self.stdout.write(json.dumps(one) if options["json"] else _line(one))
         except EngineError as error:

@@ -23,6 +23,9 @@ from mqclient.times import milliseconds_of
 Commands = argparse._SubParsersAction  # argparse has no public name for it.
 
 
+_RETENTION_HELP = "hide messages after so many milliseconds; 0: the store's time"
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser; a parsed command has its function in `run`."""
     top = argparse.ArgumentParser(prog="mq", description="Send to and receive from mqweb.")
@@ -92,7 +95,18 @@ def _add_topic(commands: "Commands[argparse.ArgumentParser]") -> None:
     create.add_argument(
         "--type", default="MIXED", choices=["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
     )
+    create.add_argument("--retention-ms", type=_not_negative, help=_RETENTION_HELP)
+    create.add_argument(
+        "--cleanup",
+        choices=["delete", "compact"],
+        help="compact keeps the newest message of each key for ever; fixed from then on",
+    )
     create.set_defaults(run=topics.create)
+    change = verbs.add_parser("set", help="change what is said of a topic, and nothing else")
+    change.add_argument("topic")
+    change.add_argument("--queues", type=_positive)
+    change.add_argument("--retention-ms", type=_not_negative, help=_RETENTION_HELP)
+    change.set_defaults(run=topics.change)
     every = verbs.add_parser("list", help="name every topic")
     every.set_defaults(run=topics.list_all)
     describe = verbs.add_parser("describe", help="show a topic's queues")

@@ -14,7 +14,22 @@ def _admin(arguments: argparse.Namespace) -> Admin:
 def create(arguments: argparse.Namespace) -> None:
     """Create a topic, or change the one that exists."""
     with _admin(arguments) as admin:
-        admin.create_topic(arguments.topic, queue_count=arguments.queues, topic_type=arguments.type)
+        admin.create_topic(
+            arguments.topic,
+            queue_count=arguments.queues,
+            topic_type=arguments.type,
+            retention_ms=arguments.retention_ms,
+            cleanup=arguments.cleanup,
+        )
+
+
+def change(arguments: argparse.Namespace) -> None:
+    """Change what is given of a topic that exists."""
+    with _admin(arguments) as admin:
+        admin.describe_topic(arguments.topic)
+        admin.update_topic(
+            arguments.topic, queue_count=arguments.queues, retention_ms=arguments.retention_ms
+        )
 
 
 def list_all(arguments: argparse.Namespace) -> None:
@@ -38,10 +53,20 @@ def delete(arguments: argparse.Namespace) -> None:
 
 
 def _described(info: TopicInfo) -> str:
-    lines = [f"{info.topic}\t{info.type}\t{info.queue_count}", "queue\tmin_offset\tmax_offset"]
+    """Return the lines of a topic; what is as in any topic is left out."""
+    lines = [f"{info.topic}\t{info.type}\t{info.queue_count}"]
+    if info.retention_ms is not None:
+        lines.append(f"retention_ms\t{info.retention_ms}")
+    is_compacted = info.cleanup != "delete"
+    if is_compacted:
+        lines.append(f"cleanup\t{info.cleanup}")
+    lines.append("queue\tmin_offset\tmax_offset" + "\tkept\tcompacted_at" * is_compacted)
     for queue in info.queues:
-        shown = (
-            "?" if offset is None else offset for offset in (queue.min_offset, queue.max_offset)
-        )
-        lines.append("\t".join(map(str, (queue.queue, *shown))))
+        shown = [queue.min_offset, queue.max_offset]
+        if is_compacted:
+            shown.append(queue.kept_messages)
+        row = [str(queue.queue), *("?" if value is None else str(value) for value in shown)]
+        if is_compacted:
+            row.append(queue.compacted_at or "never")
+        lines.append("\t".join(row))
     return "\n".join(lines) + "\n"

@@ -51,10 +51,14 @@ def _topic_info(item: Any) -> TopicInfo:  # A JSON document.
                 queue=int(queue["queue"]),
                 min_offset=number(queue.get("min_offset")),
                 max_offset=number(queue.get("max_offset")),
+                kept_messages=number(queue.get("kept_messages")),
+                compacted_at=queue.get("compacted_at"),
             )
             for queue in item.get("queues") or ()
         ),
         write_queue_count=number(item.get("write_queue_count")),
+        retention_ms=number(item.get("retention_ms")),
+        cleanup=item.get("cleanup") or "delete",
     )
 
 
@@ -262,12 +266,42 @@ class Calls(FailureCalls, LaterCalls, SearchCalls):
         queue_count: int = 4,
         topic_type: str = "MIXED",
         expires_ms: int | None = None,
+        retention_ms: int | None = None,
+        cleanup: str | None = None,
     ) -> Call[None]:
         """Create or change a topic; one unused for `expires_ms` is deleted by the broker."""
+        return self.update_topic(
+            topic,
+            queue_count=queue_count,
+            topic_type=topic_type,
+            expires_ms=expires_ms,
+            retention_ms=retention_ms,
+            cleanup=cleanup,
+        )
+
+    def update_topic(
+        self,
+        topic: str,
+        *,
+        queue_count: int | None = None,
+        topic_type: str | None = None,
+        expires_ms: int | None = None,
+        retention_ms: int | None = None,
+        cleanup: str | None = None,
+    ) -> Call[None]:
+        """Give a topic the values that are not None; a time of 0 is none of its own."""
         checked_name(topic, "topic")
-        document: dict[str, object] = {"queue_count": queue_count, "type": topic_type}
+        document: dict[str, object] = {}
+        if queue_count is not None:
+            document["queue_count"] = queue_count
+        if topic_type is not None:
+            document["type"] = topic_type
         if expires_ms is not None:
-            document["expires_ms"] = expires_ms
+            document["expires_ms"] = expires_ms or None
+        if retention_ms is not None:
+            document["retention_ms"] = retention_ms or None
+        if cleanup is not None:
+            document["cleanup"] = cleanup
         target = f"{API}/topics/{path_part(topic)}"
         return Call(self._json_buffers("PUT", target, document, JSON), nothing)
 

@@ -1,0 +1,1 @@
+"""The newest message of each key, in files beside the log."""
