@@ -88,7 +88,7 @@ class Composed:
         )
         index_start = self.index.load(log_start=log.log_start, log_end=log.written_offset)
         self.dispatched_records = dispatch(
-            log.frames(min(start, index_start)),
+            log.stretches(min(start, index_start)),
             self.queues,
             self.index,
             queues_from=start,

@@ -17,6 +17,8 @@ FRAME_VERSION = 1
 _SIZE = np.dtype(">i4")
 _BODY = struct.Struct(">HHIqqq16sIIII")
 _BODY_START = layout.RECORD_HEADER_BYTES
+# Where a header says how long its records are together, as ">I".
+PAYLOAD_BYTES_AT = _BODY_START + 52
 FRAME_HEADER_FIXED_BYTES = layout.RECORD_FIXED_BYTES + len(layout.FRAME_TOPIC) + _BODY.size
 
 assert _BODY.size == 64

@@ -43,7 +43,7 @@ from apps.engine.log.proof import Proof
 from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.room import Room
 from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame
-from apps.engine.log.walking import walk
+from apps.engine.log.walking import stretches
 from apps.engine.types import QuarantinedRange, RecoveryReport
 
 # The share of a segment that sends leave to the engine's own frames when no other can be made.
@@ -400,19 +400,24 @@ class CommitLog:
         is_kept = log_offsets >= self.log_start
         self.read_records(log_offsets[is_kept], sizes[is_kept], wait=True)
 
-    def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
-        """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
+    def frames(self, log_offset: int) -> Iterator[Frame]:
+        """Iterate over the frames from `log_offset` on; see `stretches`."""
+        for stretch in self.stretches(log_offset):
+            yield from stretch
 
-        Both must be where a frame starts or the log ends. What is damaged on the way goes into
-        quarantine, and frames that cannot be read are not among those that come. What is pooled is
-        committed first, so this belongs to the appending thread.
+    def stretches(self, log_offset: int) -> Iterator[list[Frame]]:
+        """Iterate over the frames from `log_offset` to what is written now, many at a time.
+
+        It must be where a frame starts or the log ends. Frames are valid until the next are asked
+        for. What is damaged on the way goes into quarantine, and frames that cannot be read are
+        not among those that come. What is pooled is committed first, so this belongs to the
+        appending thread.
         """
         self.commit_pool()
-        stop = self.written_offset if stop is None else stop
-        return walk(
+        return stretches(
             self._segments,
             start=log_offset,
-            stop=stop,
+            stop=self.written_offset,
             store_id=self._store_id,
             quarantine=self.quarantine,
             found=self.isolate,
