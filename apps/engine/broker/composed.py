@@ -101,6 +101,8 @@ class Composed:
         self.replayed_events = replay(
             content, self.state, log=log, queues=self.queues, damage=self.damage
         )
+        # So far nothing was written to the log, and nothing written that a start relies on.
+        log.settle()
         self.appender = Appender(log, self.queues, self.index, self.catalog, config=config)
         self.levels = DelayLevels(
             config.delay_levels_ms,

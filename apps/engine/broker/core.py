@@ -26,6 +26,7 @@ from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.opening import Beside, at_once
 from apps.engine.searchtypes import SearchRequest
 from apps.engine.types import (
     CatalogSnapshot,
@@ -250,10 +251,12 @@ def open_broker(
     clock: Clock,
     failpoints: Failpoints,
     tuning: TimerTuning | None = None,
+    beside: Beside = at_once,
 ) -> Broker:
     """Open the log, recover it, and build a broker on it; `tuning` is for tests.
 
-    The caller holds the store's lock. Raises StoreDamaged, ForeignSegment or UnknownFormat.
+    The log's tail is written again by `beside`, while queues and index are made of it. The caller
+    holds the store's lock. Raises StoreDamaged, ForeignSegment or UnknownFormat.
     """
-    log = CommitLog.open(disk, config=config, clock=clock, failpoints=failpoints)
+    log = CommitLog.open(disk, config=config, clock=clock, failpoints=failpoints, beside=beside)
     return Broker(disk, log, config=config, clock=clock, failpoints=failpoints, tuning=tuning)

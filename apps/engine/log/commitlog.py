@@ -22,6 +22,7 @@ from apps.engine.errors import (
     BatchTooLarge,
     Busy,
     Damaged,
+    EngineError,
     StoreDamaged,
     StoreFull,
     SyncFailed,
@@ -37,7 +38,7 @@ from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.front import LogFront
 from apps.engine.log.gather import gather
 from apps.engine.log.held import HeldBytes
-from apps.engine.log.opening import OpenedLog
+from apps.engine.log.opening import Beside, OpenedLog, at_once
 from apps.engine.log.pool import Pool
 from apps.engine.log.proof import Proof
 from apps.engine.log.quarantine import Quarantine
@@ -111,6 +112,7 @@ class CommitLog:
         self.epoch: int = opened.recovery.epoch
         self.store_id: str = opened.store_id.hex()
         self.recovery: RecoveryReport = opened.recovery
+        self._settled = opened.settled
         self.written_offset: int = opened.recovery.log_end
         self.synced_offset: int = opened.recovery.log_end
         self._disk = disk
@@ -149,18 +151,40 @@ class CommitLog:
 
     @classmethod
     def open(
-        cls, disk: Disk, *, config: EngineConfig, clock: Clock, failpoints: Failpoints | None = None
+        cls,
+        disk: Disk,
+        *,
+        config: EngineConfig,
+        clock: Clock,
+        failpoints: Failpoints | None = None,
+        beside: Beside = at_once,
     ) -> Self:
         """Make the log, or recover it.
 
-        Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk;
-        StoreFull, WriteFailed or SyncFailed, after which it may be tried again.
+        With another `beside` only reading is allowed before `settle`. Raises StoreDamaged,
+        ForeignSegment or UnknownFormat with nothing changed on the disk; StoreFull, WriteFailed or
+        SyncFailed, after which it may be tried again.
         """
         failpoints = failpoints or Failpoints()
         opened = opening.open_log(
-            disk, segment_bytes=config.segment_bytes, clock=clock, failpoints=failpoints
+            disk,
+            segment_bytes=config.segment_bytes,
+            clock=clock,
+            failpoints=failpoints,
+            beside=beside,
         )
         return cls(disk, opened, config=config, clock=clock, failpoints=failpoints)
+
+    def settle(self) -> None:
+        """Return when the disk has the log as it was found, and where it ends.
+
+        Raises StoreFull, WriteFailed or SyncFailed, with the files closed.
+        """
+        try:
+            self._settled()
+        except EngineError:
+            self._segments.close()
+            raise
 
     @property
     def log_start(self) -> int:

@@ -121,16 +121,16 @@ class FrameReader:
         if magic != layout.RECORD_MAGIC or not FRAME_HEADER_FIXED_BYTES <= total <= longest:
             raise InvalidFrame(self.log_offset, "no frame starts here")
         header = self._header(self._view(total))
-        if header.header_bytes + header.payload_bytes > room:
+        frame_bytes = total + header.payload_bytes
+        if frame_bytes > room:
             raise InvalidFrame(self.log_offset, "a frame is longer than its segment")
-        frame_bytes = header.header_bytes + header.payload_bytes
-        payload = self._view(frame_bytes)[header.header_bytes : frame_bytes]
+        payload = self._view(frame_bytes)[total:frame_bytes]
         bad_rows: tuple[int, ...] | None = ()
         if crc32(payload) != header.payload_crc:
             bad_rows = bad_bodies(header, payload) if self._is_lenient else None
         if bad_rows is None:
             raise InvalidFrame(self.log_offset, "a frame's records do not have their checksum")
-        self.log_offset = header.end
+        self.log_offset += frame_bytes
         self._epoch_min = header.epoch
         return Frame(
             header=header,
