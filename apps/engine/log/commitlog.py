@@ -38,6 +38,7 @@ from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.front import LogFront
 from apps.engine.log.gather import gather
 from apps.engine.log.held import HeldBytes
+from apps.engine.log.marks import Marks
 from apps.engine.log.opening import Beside, OpenedLog, at_once
 from apps.engine.log.pool import Pool
 from apps.engine.log.proof import Proof
@@ -141,6 +142,7 @@ class CommitLog:
         self._ticket: SyncTicket | None = None
         self._failure: Damaged | None = None
         self._ahead_of = 0
+        self.marks = Marks()
         self.quarantine: Quarantine = opened.quarantine
         self._proof = Proof(
             opened.segments,
@@ -240,6 +242,7 @@ class CommitLog:
             store_time_ms=store_time_ms,
             store_id=self._store_id,
             store_host=self._store_host,
+            marks=self.marks,
         )
         self._pass("log.before_write")
         self._bytes.write(log_offset, buffers)
