@@ -9,8 +9,8 @@ from apps.engine.broker.replay import CHECKPOINT, COPY
 from apps.engine.errors import StoreDamaged
 from apps.engine.testing.simdisk import SimulatedDisk
 from apps.engine.verify.findings import Kind
-from tests.engine.damage.stores import image
 from tests.engine.damage import test_matrix as matrix
+from tests.engine.damage.stores import image
 from tests.engine.damage.test_verify_what_is_kept import cut_store, findings
 from tests.engine.local.keeping import Keeping, kept
 
