@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from django.conf import settings
 
@@ -12,6 +13,12 @@ from apps.bridge.children import Child, Program
 from apps.engine.clock import SystemClock
 
 _READY_MS = 60_000
+
+# How long an example takes says something of the machine, not of the product.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

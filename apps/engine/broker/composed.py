@@ -89,7 +89,7 @@ class Composed:
         )
         index_start = self.index.load(log_start=log.log_start, log_end=log.written_offset)
         self.dispatched_records = dispatch(
-            log.frames(min(start, index_start)),
+            log.stretches(min(start, index_start)),
             self.queues,
             self.index,
             queues_from=start,
@@ -114,6 +114,8 @@ class Composed:
         self.replayed_events = replay(
             content, self.state, log=log, queues=self.queues, damage=self.damage
         )
+        # So far nothing was written to the log, and nothing written that a start relies on.
+        log.settle()
         self.appender = Appender(log, self.queues, self.index, self.catalog, config=config)
         self.levels = DelayLevels(
             config.delay_levels_ms,

@@ -13,7 +13,7 @@ from apps.engine.broker.composed import Composed
 from apps.engine.broker.fetch import check_amounts, fetch
 from apps.engine.broker.journal import Trim
 from apps.engine.broker.owntopics import is_own
-from apps.engine.broker.replay import CHECKPOINT
+from apps.engine.broker.replay import store_state
 from apps.engine.broker.search import Search
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC
@@ -21,11 +21,11 @@ from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer.tuning import TimerTuning
 from apps.engine.failpoints import Failpoints
-from apps.engine.files import atomic
 from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.log.opening import Beside, at_once
 from apps.engine.searchtypes import SearchRequest
 from apps.engine.types import (
     CatalogSnapshot,
@@ -210,7 +210,7 @@ class Broker(Composed):
 
         def write() -> None:
             self.queues.finish_checkpoint(queues)()
-            atomic.replace(self._disk, CHECKPOINT, content, failpoints=self._failpoints)
+            store_state(self._disk, content, failpoints=self._failpoints)
             self.holders.journal_offset = journal_offset
             write_delays()
             write_index()
@@ -254,10 +254,12 @@ def open_broker(
     clock: Clock,
     failpoints: Failpoints,
     tuning: TimerTuning | None = None,
+    beside: Beside = at_once,
 ) -> Broker:
     """Open the log, recover it, and build a broker on it; `tuning` is for tests.
 
-    The caller holds the store's lock. Raises StoreDamaged, ForeignSegment or UnknownFormat.
+    The log's tail is written again by `beside`, while queues and index are made of it. The caller
+    holds the store's lock. Raises StoreDamaged, ForeignSegment or UnknownFormat.
     """
-    log = CommitLog.open(disk, config=config, clock=clock, failpoints=failpoints)
+    log = CommitLog.open(disk, config=config, clock=clock, failpoints=failpoints, beside=beside)
     return Broker(disk, log, config=config, clock=clock, failpoints=failpoints, tuning=tuning)

@@ -18,6 +18,7 @@ from apps.engine.codec.record import decode_record
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreDamaged, UnknownFormat
+from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.limits import FETCH_BYTES_MAX
@@ -25,27 +26,54 @@ from apps.engine.log.commitlog import CommitLog
 
 _log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint/consumers"
+# The same once more: where retention has deleted the begin of the journal nothing else has it.
+COPY = "checkpoint/consumers.copy"
 _STEP = 4096
 
 
 def load_state(disk: Disk, log: CommitLog) -> dict[str, Any] | None:
     """Return the checkpoint of consumer state; None where the journal must tell everything.
 
-    Raises StoreDamaged or UnknownFormat for one that is damaged, or gone, where the log no longer
-    has the whole journal.
+    Where the log no longer has the whole journal, the copy takes the place of a checkpoint that is
+    damaged or gone. Raises StoreDamaged or UnknownFormat when that cannot be read either.
     """
     try:
         content = atomic.load(disk, CHECKPOINT)
     except (StoreDamaged, UnknownFormat) as error:
         if log.log_start:
-            raise
+            if isinstance(error, UnknownFormat):
+                raise
+            return _copy(disk, error)
         _log.warning("consumer_state_rebuilt", extra={"reason": str(error)})
         content = None
     if content is None and log.log_start:
-        raise StoreDamaged(
+        missing = StoreDamaged(
             f"{CHECKPOINT} is missing, and retention has deleted the begin of the journal"
         )
+        return _copy(disk, missing)
     return content
+
+
+def _copy(disk: Disk, error: StoreDamaged) -> dict[str, Any]:
+    """Return what was written beside the checkpoint; raise `error` where that is no better."""
+    try:
+        content = atomic.load(disk, COPY)
+    except StoreDamaged:
+        content = None
+    if content is None:
+        raise error
+    _log.warning("consumer_state_from_copy", extra={"reason": str(error)})
+    return content
+
+
+def store_state(disk: Disk, content: dict[str, object], *, failpoints: Failpoints) -> None:
+    """Replace the checkpoint of consumer state and its copy; both are on the disk then.
+
+    The copy comes first: a crash in between leaves a checkpoint that is whole and older, and the
+    journal has what is behind it. Raises StoreFull, WriteFailed or SyncFailed.
+    """
+    atomic.replace(disk, COPY, content, failpoints=failpoints)
+    atomic.replace(disk, CHECKPOINT, content, failpoints=failpoints)
 
 
 def replay(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from apps.engine.codec import layout
 from apps.engine.codec.batch import starts_of
-from apps.engine.codec.bodies import has_bodies
 from apps.engine.codec.properties import decode_properties
 from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
@@ -243,7 +242,7 @@ def load(log: CommitLog, queue: ConsumeQueue, chosen: Selection, *, wait: bool) 
         & (longs[starts + 20] == chosen.offsets)
         & (longs[starts + 28] == log_offsets)
     )
-    is_right &= has_bodies(payload, starts, sizes)
+    is_right &= log.marks.has_bodies(payload, log_offsets, sizes)
     if not is_right.all():
         wrong = int(np.argmin(is_right))
         damaged = [] if is_kept else log.examine(int(log_offsets[wrong]))

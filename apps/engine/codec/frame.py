@@ -11,13 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.codec import layout
-from apps.engine.codec.record import encode_record
+from apps.engine.codec.batch import size_bounds
+from apps.engine.codec.record import encode_record, encode_record_header
 
 FRAME_VERSION = 1
 _SIZE = np.dtype(">i4")
 _BODY = struct.Struct(">HHIqqq16sIIII")
 _BODY_START = layout.RECORD_HEADER_BYTES
+# Where a header says how long its records are together, as ">I".
+PAYLOAD_BYTES_AT = _BODY_START + 52
 FRAME_HEADER_FIXED_BYTES = layout.RECORD_FIXED_BYTES + len(layout.FRAME_TOPIC) + _BODY.size
+
+_NO_HOST = bytes(8)
+# The topic with its length, and no properties.
+_BEHIND_BODY = bytes((len(layout.FRAME_TOPIC),)) + layout.FRAME_TOPIC + bytes(2)
 
 assert _BODY.size == 64
 assert FRAME_HEADER_FIXED_BYTES == 168
@@ -90,26 +97,44 @@ def decode_frame_header(view: memoryview, *, log_offset: int) -> FrameHeader:
     """
     if len(view) < FRAME_HEADER_FIXED_BYTES:
         raise BadFrame("shorter than a frame header")
-    version, _flags, epoch, position, synced, store_time_ms, store_id, count, payload, crc, _ = (
-        _BODY.unpack_from(view, _BODY_START)
-    )
+    (
+        version,
+        flags,
+        epoch,
+        position,
+        synced,
+        store_time_ms,
+        store_id,
+        count,
+        payload,
+        crc,
+        reserved,
+    ) = _BODY.unpack_from(view, _BODY_START)
     if version != FRAME_VERSION or position != log_offset:
         raise BadFrame("not a frame header written for this place")
     if len(view) < frame_header_bytes(count) or count == 0:
         raise BadFrame("shorter than the record sizes it announces, or announces none")
-    sizes = np.frombuffer(view, dtype=_SIZE, count=count, offset=_BODY_START + _BODY.size)
-    header = FrameHeader(
+    body_end = _BODY_START + _BODY.size + 4 * count
+    body = view[_BODY_START:body_end]
+    # All else of a header follows from its body: compared with what would be written around it.
+    total = body_end + len(_BEHIND_BODY)
+    before = encode_record_header(
+        total, body, 0, 0, log_offset, 0, store_time_ms, _NO_HOST, store_time_ms
+    )
+    is_same = view[:_BODY_START] == before and view[body_end:total] == _BEHIND_BODY
+    if flags or reserved or not is_same:
+        raise BadFrame("a header field was changed")
+    sizes = np.frombuffer(body, dtype=_SIZE, offset=_BODY.size).astype(np.int32)
+    smallest, sum_bytes = size_bounds(sizes)
+    if smallest < layout.RECORD_FIXED_BYTES or sum_bytes != payload:
+        raise BadFrame("record sizes do not add up to the payload")
+    return FrameHeader(
         epoch=epoch,
         log_offset=log_offset,
         synced_log_offset=synced,
         store_time_ms=store_time_ms,
         store_id=store_id,
-        sizes=sizes.astype(np.int32),
+        sizes=sizes,
         payload_bytes=payload,
         payload_crc=crc,
     )
-    if encode_frame_header(header) != bytes(view[: header.header_bytes]):
-        raise BadFrame("a header field was changed")
-    if int(sizes.min()) < layout.RECORD_FIXED_BYTES or int(sizes.sum(dtype=np.int64)) != payload:
-        raise BadFrame("record sizes do not add up to the payload")
-    return header

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass
 
 from apps.engine.codec import layout
-from apps.engine.codec.checksum import body_crc
+from apps.engine.codec.checksum import Buffer, body_crc
 from apps.engine.codec.ids import offset_id
 from apps.engine.codec.properties import UNIQ_KEY, decode_properties
 
@@ -62,8 +62,31 @@ def encode_record(
 ) -> bytes:
     """Return one record; the broker's stamps are zero unless given (a frame header gives them)."""
     total = layout.RECORD_FIXED_BYTES + len(body) + len(topic) + len(properties)
-    header = _HEADER.pack(
-        total,
+    header = encode_record_header(
+        total, body, queue, flag, log_offset, sys_flag, born_time_ms, born_host, store_time_ms
+    )
+    return b"".join(
+        (header, body, bytes((len(topic),)), topic, _LENGTH.pack(len(properties)), properties)
+    )
+
+
+def encode_record_header(
+    total_bytes: int,
+    body: Buffer,
+    queue: int,
+    flag: int,
+    log_offset: int,
+    sys_flag: int,
+    born_time_ms: int,
+    born_host: bytes,
+    store_time_ms: int,
+) -> bytes:
+    """Return what stands before the body of a record that is `total_bytes` long.
+
+    By position: one is made for every write, and names would double what the call costs.
+    """
+    return _HEADER.pack(
+        total_bytes,
         layout.RECORD_MAGIC,
         body_crc(body),
         queue,
@@ -78,9 +101,6 @@ def encode_record(
         0,
         0,
         len(body),
-    )
-    return b"".join(
-        (header, body, bytes((len(topic),)), topic, _LENGTH.pack(len(properties)), properties)
     )
 
 

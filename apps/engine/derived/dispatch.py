@@ -4,17 +4,17 @@ Knows frames and queues. Idempotent: an entry a queue already has is skipped by 
 so dispatching the same stretch of log twice changes nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from apps.engine.codec.batch import queue_entries, starts_of
-from apps.engine.codec.layout import QUEUE_ENTRY, SCHEDULE_TOPIC
-from apps.engine.codec.scan import QueueRun, due_times, property_sections, queue_runs, tag_hashes
+from apps.engine.codec.batch import starts_of
+from apps.engine.codec.layout import QUEUE_ENTRY
+from apps.engine.codec.scan import queue_runs
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
+from apps.engine.derived.stretch import Stretch
 from apps.engine.errors import StoreDamaged
 from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.tail import Frame
@@ -22,30 +22,40 @@ from apps.engine.types import LostMessages
 
 
 def dispatch(
-    frames: Iterable[Frame],
+    stretches: Iterable[Sequence[Frame]],
     queues: QueueSet,
     index: KeyIndex | None = None,
     *,
     queues_from: int = 0,
     quarantine: Quarantine | None = None,
 ) -> int:
-    """Give every record of `frames` its entries and return how many records were read.
+    """Give every record of the log's stretches its entries and return how many were read.
 
     Frames below `queues_from` are for the index only. What lies in quarantine gets entries of
     queues without a record, so that every queue offset behind it stays the same. Raises
     StoreDamaged when a queue would get another hole.
     """
     count, at = 0, queues_from
-    for frame in frames:
-        if frame.log_offset >= queues_from:
-            if quarantine is not None and quarantine.ranges:
+    for frames in stretches:
+        stretch = Stretch(frames)
+        count += len(stretch.sizes)
+        if index is not None:
+            index.dispatch(stretch)
+        if stretch.frames[0].log_offset < queues_from:
+            later = [frame for frame in frames if frame.log_offset >= queues_from]
+            if not later:
+                continue
+            stretch = Stretch(later)
+        is_damaged = quarantine is not None and bool(quarantine.ranges)
+        if not is_damaged and not any(run.has_holes for run in stretch.runs):
+            _dispatch_stretch(stretch, queues)
+            continue
+        for frame in stretch.frames:  # Which of them has a hole before it?
+            if quarantine is not None and is_damaged:
                 _fill(frame.log_offset, at, queues, quarantine)
                 _name_holes(frame, queues, quarantine)
                 at = frame.log_offset
-            dispatch_frame(frame, queues)
-        if index is not None:
-            index.dispatch_frame(frame)
-        count += len(frame.header.sizes)
+            _dispatch_stretch(Stretch([frame]), queues)
     if quarantine is not None and quarantine.ranges:
         _fill(quarantine.ranges[-1].end, at, queues, quarantine)
     return count
@@ -90,24 +100,9 @@ def _name_holes(frame: Frame, queues: QueueSet, quarantine: Quarantine) -> None:
             _extend(queues, lost, log_offset=gaps[-1].log_offset)
 
 
-def entries_of(frame: Frame) -> Iterator[tuple[QueueRun, NDArray[np.void]]]:
-    """Iterate over the queues of a frame's records, with the entries of those: QUEUE_ENTRY[n]."""
-    sizes = frame.header.sizes
-    starts = starts_of(sizes)
-    properties = property_sections(frame.payload, starts, sizes)
-    hashes = tag_hashes(properties)
-    runs = queue_runs(frame.payload, starts)
-    for run in runs:
-        if run.topic == SCHEDULE_TOPIC:
-            hashes[run.rows] = due_times(properties, run.rows)
-    entries = queue_entries(starts, sizes, hashes, log_offset=frame.payload_log_offset)
-    for run in runs:
-        yield run, entries[run.rows]
-
-
-def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
-    """Give every record of one frame its entry."""
-    for run, entries in entries_of(frame):
+def _dispatch_stretch(stretch: Stretch, queues: QueueSet) -> None:
+    entries = stretch.entries()
+    for run in stretch.runs:
         queue = queues.queue(run.topic, run.queue)
         if queue.end == 0 and run.first_queue_offset > 0:
             # The log no longer holds this queue's first messages.
@@ -116,9 +111,9 @@ def dispatch_frame(frame: Frame, queues: QueueSet) -> None:
         if known < 0:
             raise StoreDamaged(
                 f"queue {run.topic}/{run.queue} misses offsets {queue.end} to "
-                f"{run.first_queue_offset - 1} before log offset {frame.payload_log_offset}"
+                f"{run.first_queue_offset - 1} before log offset {stretch.frames[0].log_offset}"
             )
         if known < len(run.rows):
-            queue.append(entries[known:])
-            queues.added(queue, frame_end=frame.header.end)
-    queues.dispatched_offset = max(queues.dispatched_offset, frame.header.end)
+            queue.append(entries[run.rows[known:]])
+            queues.added(queue, frame_end=stretch.end)
+    queues.dispatched_offset = max(queues.dispatched_offset, stretch.end)

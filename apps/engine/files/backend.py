@@ -36,6 +36,14 @@ class File(Protocol):
         """
         ...
 
+    def data_from(self, start: int) -> tuple[int, int] | None:
+        """Return the next part of the file that may hold other bytes than zeros, None without.
+
+        It begins at `start` or later, and what lies between reads as zeros. Where nothing is known
+        it is all from `start` on.
+        """
+        ...
+
     def allocate(self, size_bytes: int) -> None:
         """Reserve blocks so that the file is `size_bytes` long, zeros where never written.
 

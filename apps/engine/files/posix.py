@@ -89,6 +89,25 @@ class PosixFile:
             done += step
         return done
 
+    def data_from(self, start: int) -> tuple[int, int] | None:
+        """Return the next part that may hold other bytes than zeros, None where there is none.
+
+        A hole is what reads as zeros: blocks that were never written, allocated or not, unless
+        their pages are in memory. Raises StoreDamaged when the disk reports an error.
+        """
+        size_bytes = self.size()
+        if start >= size_bytes:
+            return None
+        try:
+            first = os.lseek(self._descriptor, start, os.SEEK_DATA)
+            return first, os.lseek(self._descriptor, first, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return None
+            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
+                return start, size_bytes
+            raise read_refusal(error, f"cannot read {self._path} at {start}") from error
+
     def allocate(self, size_bytes: int) -> None:
         """Reserve blocks so that the file is `size_bytes` long.
 

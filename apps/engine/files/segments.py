@@ -6,7 +6,7 @@ segment's name always has a segment's length, whenever the power is cut.
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from apps.engine.errors import EngineError, StoreDamaged
 from apps.engine.failpoints import Failpoints
@@ -126,6 +126,20 @@ class Segments:
                 raise StoreDamaged(f"{self.path(offset)} ends before its length")
             offset += len(part)
             target = target[len(part) :]
+
+    def data(self, start: int) -> Iterator[tuple[int, int]]:
+        """Iterate over the parts from `start` on that may hold other bytes than zeros.
+
+        Each lies in one segment; what is between them reads as zeros.
+        """
+        while start < self._end:
+            base = self.base(start)
+            found = self._file_at(base).data_from(start - base)
+            if found is None:
+                start = base + self.segment_bytes
+            else:
+                first, start = base + found[0], base + found[1]
+                yield first, start
 
     def files(self, start: int, stop: int) -> list[File]:
         """Return the files that hold the bytes `start` up to, not with, `stop`, in order."""

@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -83,9 +84,15 @@ class LocalEngine(
         disk = disk or PosixDisk(store_path)
         lock = disk.lock("lock", owner=_owner(clock))
         try:
-            broker = open_broker(
-                disk, config=config, clock=clock, failpoints=failpoints or Failpoints()
-            )
+            # Also where opening fails: what the thread does is over before the lock is given back.
+            with ThreadPoolExecutor(1, thread_name_prefix="engine-open") as thread:
+                broker = open_broker(
+                    disk,
+                    config=config,
+                    clock=clock,
+                    failpoints=failpoints or Failpoints(),
+                    beside=lambda work: thread.submit(work).result,
+                )
         except BaseException:
             lock.release()
             raise

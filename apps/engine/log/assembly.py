@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from apps.engine.codec.batch import stamp
 from apps.engine.codec.checksum import crc32
 from apps.engine.codec.frame import FrameHeader, encode_frame_header, frame_header_bytes
 from apps.engine.codec.layout import FILLER_MAGIC
+from apps.engine.log.marks import MARK_RECORDS, Marks
 
 _FILLER = struct.Struct(">ii")
 
@@ -38,11 +40,12 @@ def assemble(
     store_time_ms: int,
     store_id: bytes,
     store_host: bytes,
+    marks: Marks,
 ) -> tuple[list[bytes | bytearray], list[int]]:
     """Stamp the records of all runs for their place and put the header before them.
 
     Return the buffers of the frame, in order, and the log offset of each run's first record.
-    `store_host` is 8 bytes.
+    `store_host` is 8 bytes. A frame of many records leaves `marks`.
     """
     sizes = runs[0].sizes if len(runs) == 1 else np.concatenate([run.sizes for run in runs])
     header_bytes = frame_header_bytes(len(sizes))
@@ -59,7 +62,10 @@ def assemble(
             store_time_ms=store_time_ms,
             store_host=store_host,
         )
-        crc = crc32(run.payload, crc)
+        if len(run.starts) >= 2 * MARK_RECORDS:
+            crc = _marked(run, at, crc, marks)
+        else:
+            crc = crc32(run.payload, crc)
         buffers.append(run.payload)
         run_log_offsets.append(at)
         at += len(run.payload)
@@ -75,6 +81,18 @@ def assemble(
     )
     buffers[0] = encode_frame_header(header)
     return buffers, run_log_offsets
+
+
+def _marked(run: RecordRun, log_offset: int, crc: int, marks: Marks) -> int:
+    """Return the sum of what came before and of a run, whose first record is at `log_offset`."""
+    borders = [*run.starts[::MARK_RECORDS].tolist(), len(run.payload)]
+    view = memoryview(run.payload)
+    sums = [crc]
+    for start, stop in pairwise(borders):
+        crc = crc32(view[start:stop], crc)
+        sums.append(crc)
+    marks.add([log_offset + border for border in borders], sums)
+    return crc
 
 
 def filler(left_bytes: int) -> bytes:

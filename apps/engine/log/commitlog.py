@@ -22,6 +22,7 @@ from apps.engine.errors import (
     BatchTooLarge,
     Busy,
     Damaged,
+    EngineError,
     StoreDamaged,
     StoreFull,
     SyncFailed,
@@ -37,13 +38,14 @@ from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.front import LogFront
 from apps.engine.log.gather import gather
 from apps.engine.log.held import HeldBytes
-from apps.engine.log.opening import OpenedLog
+from apps.engine.log.marks import Marks
+from apps.engine.log.opening import Beside, OpenedLog, at_once
 from apps.engine.log.pool import Pool
 from apps.engine.log.proof import Proof
 from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.room import Room
 from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame
-from apps.engine.log.walking import walk
+from apps.engine.log.walking import stretches
 from apps.engine.types import QuarantinedRange, RecoveryReport
 
 # The share of a segment that sends leave to the engine's own frames when no other can be made.
@@ -111,6 +113,7 @@ class CommitLog:
         self.epoch: int = opened.recovery.epoch
         self.store_id: str = opened.store_id.hex()
         self.recovery: RecoveryReport = opened.recovery
+        self._settled = opened.settled
         self.written_offset: int = opened.recovery.log_end
         self.synced_offset: int = opened.recovery.log_end
         self._disk = disk
@@ -139,6 +142,7 @@ class CommitLog:
         self._ticket: SyncTicket | None = None
         self._failure: Damaged | None = None
         self._ahead_of = 0
+        self.marks = Marks()
         self.quarantine: Quarantine = opened.quarantine
         self._proof = Proof(
             opened.segments,
@@ -149,18 +153,40 @@ class CommitLog:
 
     @classmethod
     def open(
-        cls, disk: Disk, *, config: EngineConfig, clock: Clock, failpoints: Failpoints | None = None
+        cls,
+        disk: Disk,
+        *,
+        config: EngineConfig,
+        clock: Clock,
+        failpoints: Failpoints | None = None,
+        beside: Beside = at_once,
     ) -> Self:
         """Make the log, or recover it.
 
-        Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk;
-        StoreFull, WriteFailed or SyncFailed, after which it may be tried again.
+        With another `beside` only reading is allowed before `settle`. Raises StoreDamaged,
+        ForeignSegment or UnknownFormat with nothing changed on the disk; StoreFull, WriteFailed or
+        SyncFailed, after which it may be tried again.
         """
         failpoints = failpoints or Failpoints()
         opened = opening.open_log(
-            disk, segment_bytes=config.segment_bytes, clock=clock, failpoints=failpoints
+            disk,
+            segment_bytes=config.segment_bytes,
+            clock=clock,
+            failpoints=failpoints,
+            beside=beside,
         )
         return cls(disk, opened, config=config, clock=clock, failpoints=failpoints)
+
+    def settle(self) -> None:
+        """Return when the disk has the log as it was found, and where it ends.
+
+        Raises StoreFull, WriteFailed or SyncFailed, with the files closed.
+        """
+        try:
+            self._settled()
+        except EngineError:
+            self._segments.close()
+            raise
 
     @property
     def log_start(self) -> int:
@@ -216,6 +242,7 @@ class CommitLog:
             store_time_ms=store_time_ms,
             store_id=self._store_id,
             store_host=self._store_host,
+            marks=self.marks,
         )
         self._pass("log.before_write")
         self._bytes.write(log_offset, buffers)
@@ -400,19 +427,24 @@ class CommitLog:
         is_kept = log_offsets >= self.log_start
         self.read_records(log_offsets[is_kept], sizes[is_kept], wait=True)
 
-    def frames(self, log_offset: int, stop: int | None = None) -> Iterator[Frame]:
-        """Iterate over the frames from `log_offset` to `stop`, or to what is written now.
+    def frames(self, log_offset: int) -> Iterator[Frame]:
+        """Iterate over the frames from `log_offset` on; see `stretches`."""
+        for stretch in self.stretches(log_offset):
+            yield from stretch
 
-        Both must be where a frame starts or the log ends. What is damaged on the way goes into
-        quarantine, and frames that cannot be read are not among those that come. What is pooled is
-        committed first, so this belongs to the appending thread.
+    def stretches(self, log_offset: int) -> Iterator[list[Frame]]:
+        """Iterate over the frames from `log_offset` to what is written now, many at a time.
+
+        It must be where a frame starts or the log ends. Frames are valid until the next are asked
+        for. What is damaged on the way goes into quarantine, and frames that cannot be read are
+        not among those that come. What is pooled is committed first, so this belongs to the
+        appending thread.
         """
         self.commit_pool()
-        stop = self.written_offset if stop is None else stop
-        return walk(
+        return stretches(
             self._segments,
             start=log_offset,
-            stop=stop,
+            stop=self.written_offset,
             store_id=self._store_id,
             quarantine=self.quarantine,
             found=self.isolate,

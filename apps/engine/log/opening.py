@@ -5,6 +5,7 @@ its epoch before its first segment; an old one is examined before anything is ch
 its epoch, then is repaired, and only then is its end written down.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from apps.engine.clock import Clock
@@ -27,6 +28,19 @@ from apps.engine.types import RecoveryReport
 
 DIRECTORY = "commitlog"
 
+# Starts work, here or in a thread, and returns what waits for it and raises what it raised.
+Beside = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+def at_once(work: Callable[[], None]) -> Callable[[], None]:
+    """Do the work before anything else; there is nothing to wait for then."""
+    work()
+    return _nothing
+
+
+def _nothing() -> None:
+    """Wait for nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedLog:
@@ -40,12 +54,17 @@ class OpenedLog:
     quarantine: Quarantine
     scanned_from: int
     """Everything from here to the log's end was verified just now."""
+    settled: Callable[[], None]
+    """Waits until the disk has the log up to its end: before it nothing may be written to it."""
 
 
-def open_log(disk: Disk, *, segment_bytes: int, clock: Clock, failpoints: Failpoints) -> OpenedLog:
+def open_log(
+    disk: Disk, *, segment_bytes: int, clock: Clock, failpoints: Failpoints, beside: Beside
+) -> OpenedLog:
     """Make or recover the log. An existing store keeps the segment size it was made with.
 
-    Raises StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk.
+    Writing the tail again is given to `beside`: it changes no byte that a reader sees. Raises
+    StoreDamaged, ForeignSegment or UnknownFormat with nothing changed on the disk.
     """
     identity = load_identity(disk)
     if identity is None:
@@ -61,7 +80,7 @@ def open_log(disk: Disk, *, segment_bytes: int, clock: Clock, failpoints: Failpo
     )
     try:
         quarantine = open_quarantine(disk, segments, failpoints=failpoints)
-        return _open(disk, identity, segments, quarantine, clock, failpoints)
+        return _open(disk, identity, segments, quarantine, clock, failpoints, beside)
     except BaseException:
         segments.close()
         raise
@@ -74,6 +93,7 @@ def _open(
     quarantine: Quarantine,
     clock: Clock,
     failpoints: Failpoints,
+    beside: Beside,
 ) -> OpenedLog:
     last_epoch = load_epoch(disk)
     checkpoint = load_checkpoint(disk)
@@ -92,7 +112,6 @@ def _open(
     for found in findings.damage:
         # Before the tail is written again: the copy has the bytes as they were found.
         quarantine.add(replace(found, found_ms=clock.wall_ms()))
-    repair(segments, findings)
     report = RecoveryReport(
         epoch=epoch,
         clean=known.clean and findings.end == findings.start and not findings.cut_bytes,
@@ -102,7 +121,20 @@ def _open(
         cut_reason=findings.reason if findings.cut_bytes else "",
         log_end=findings.end,
     )
-    return _opened(disk, identity, segments, quarantine, report, findings, failpoints)
+
+    def settle() -> None:
+        repair(segments, findings)
+        _store(disk, segments, report, findings, failpoints)
+
+    return OpenedLog(
+        segments=segments,
+        store_id=identity.store_id,
+        store_time_ms=findings.store_time_ms,
+        recovery=report,
+        quarantine=quarantine,
+        scanned_from=findings.start,
+        settled=beside(settle),
+    )
 
 
 def _start(
@@ -130,18 +162,26 @@ def _start(
     nothing = Findings(
         start=0, synced_offset=0, end=0, records=0, store_time_ms=0, leftovers=(), reason=""
     )
-    return _opened(disk, identity, segments, quarantine, report, nothing, failpoints)
+    _store(disk, segments, report, nothing, failpoints)
+    return OpenedLog(
+        segments=segments,
+        store_id=identity.store_id,
+        store_time_ms=0,
+        recovery=report,
+        quarantine=quarantine,
+        scanned_from=0,
+        settled=_nothing,
+    )
 
 
-def _opened(
+def _store(
     disk: Disk,
-    identity: Identity,
     segments: Segments,
-    quarantine: Quarantine,
     report: RecoveryReport,
     findings: Findings,
     failpoints: Failpoints,
-) -> OpenedLog:
+) -> None:
+    """Write down where the log ends, now that the disk has it."""
     checkpoint = LogCheckpoint(
         epoch=report.epoch,
         log_start=segments.start,
@@ -150,14 +190,6 @@ def _opened(
         store_time_ms=findings.store_time_ms,
     )
     store_checkpoint(disk, checkpoint, failpoints=failpoints)
-    return OpenedLog(
-        segments=segments,
-        store_id=identity.store_id,
-        store_time_ms=findings.store_time_ms,
-        recovery=report,
-        quarantine=quarantine,
-        scanned_from=findings.start,
-    )
 
 
 def _check_agreement(

@@ -152,9 +152,10 @@ def repair(segments: Segments, findings: Findings) -> None:
     StoreFull or SyncFailed.
     """
     touched = findings.synced_offset
+    buffer = np.empty(_CHUNK_BYTES, dtype=np.uint8).data
     for start, stop in _steps(segments, findings.synced_offset, findings.end):
-        chunk = bytearray(stop - start)
-        segments.read_into(start, memoryview(chunk))
+        chunk = buffer[: stop - start]
+        segments.read_into(start, chunk)
         segments.write(start, [chunk])
         touched = stop
     for first, last in findings.leftovers:
@@ -188,16 +189,24 @@ def _steps(segments: Segments, start: int, stop: int) -> Iterator[tuple[int, int
 
 
 def _leftovers(segments: Segments, end: int) -> Iterator[tuple[int, int]]:
-    """Find what is not zero from `end` to the last segment's end: one range a chunk."""
-    chunk = bytearray(_CHUNK_BYTES)
-    for start, stop in _steps(segments, end, segments.end):
-        view = memoryview(chunk)[: stop - start]
-        segments.read_into(start, view)
-        if _ZEROS.startswith(view):
-            continue
-        is_written = np.frombuffer(view, dtype=np.uint8) != 0
-        first = int(is_written.argmax())
-        yield start + first, stop - int(is_written[::-1].argmax())
+    """Find what is not zero from `end` to the last segment's end: one range a chunk.
+
+    Where the file system says that nothing was written, nothing is read: of a gigabyte that was
+    allocated ahead that would fill as much memory with zeros. Were it wrong, old bytes would stay
+    behind the log's end, and do no harm: whatever is appended over them has a higher epoch, a frame
+    of an earlier one does not continue it, and one that was cut never says that more was synced
+    than was found.
+    """
+    buffer = np.empty(_CHUNK_BYTES, dtype=np.uint8)
+    for first_data, last_data in segments.data(end):
+        for start, stop in _steps(segments, first_data, last_data):
+            chunk = buffer[: stop - start]
+            segments.read_into(start, chunk.data)
+            if _ZEROS.startswith(chunk.data):
+                continue
+            is_written = chunk != 0
+            first = int(is_written.argmax())
+            yield start + first, stop - int(is_written[::-1].argmax())
 
 
 def _later_headers(

@@ -3,11 +3,14 @@
 import struct
 from dataclasses import dataclass
 
+import numpy as np
+
 from apps.engine.codec import layout
 from apps.engine.codec.blame import bad_bodies
 from apps.engine.codec.checksum import crc32
 from apps.engine.codec.frame import (
     FRAME_HEADER_FIXED_BYTES,
+    PAYLOAD_BYTES_AT,
     BadFrame,
     FrameHeader,
     decode_frame_header,
@@ -16,12 +19,13 @@ from apps.engine.codec.frame import (
 from apps.engine.errors import ForeignSegment, StoreDamaged
 from apps.engine.files.segments import Segments
 
-# Small frames are read many at a time; a larger one is read by itself.
-_READ_BYTES = 1 << 20
+# Frames are read many at a time. More than a large batch, so that few are read in two parts.
+_READ_BYTES = 4 << 20
 # Bounds what a damaged length can make a reader fetch; 65,536 records of one request fit often.
 FRAME_RECORDS_MAX = 1 << 18
 _HEADER_BYTES_MAX = frame_header_bytes(FRAME_RECORDS_MAX)
 _PREFIX = struct.Struct(">ii")
+_PAYLOAD_BYTES = struct.Struct(">I")
 # A header's own idea of where it lies.
 _POSITION = struct.Struct(">q")
 _POSITION_AT = layout.RECORD_HEADER_BYTES + 8
@@ -32,11 +36,15 @@ class Frame:
     """A frame as it lies in the log, verified. `payload` is the records end to end.
 
     `bad_rows` numbers the records whose bodies are not what was written; all else of them is.
+    `chunk` is what was read together with it, from `chunk_start` of the log on. Both are views of
+    memory that is used again, valid until the reader is asked for more.
     """
 
     header: FrameHeader
     payload: memoryview
     bad_rows: tuple[int, ...] = ()
+    chunk: memoryview
+    chunk_start: int
 
     @property
     def log_offset(self) -> int:
@@ -88,6 +96,8 @@ class FrameReader:
         self._epoch_min = epoch_min
         self._chunk = memoryview(b"")
         self._chunk_start = log_offset
+        # One for all that is read: touching fresh memory costs more than reading into it.
+        self._buffer = memoryview(b"")
 
     def next(self) -> Frame:
         """Return the next valid frame and move behind it; skip fillers.
@@ -111,18 +121,47 @@ class FrameReader:
         if magic != layout.RECORD_MAGIC or not FRAME_HEADER_FIXED_BYTES <= total <= longest:
             raise InvalidFrame(self.log_offset, "no frame starts here")
         header = self._header(self._view(total))
-        if header.header_bytes + header.payload_bytes > room:
+        frame_bytes = total + header.payload_bytes
+        if frame_bytes > room:
             raise InvalidFrame(self.log_offset, "a frame is longer than its segment")
-        frame_bytes = header.header_bytes + header.payload_bytes
-        payload = self._view(frame_bytes)[header.header_bytes : frame_bytes]
+        payload = self._view(frame_bytes)[total:frame_bytes]
         bad_rows: tuple[int, ...] | None = ()
         if crc32(payload) != header.payload_crc:
             bad_rows = bad_bodies(header, payload) if self._is_lenient else None
         if bad_rows is None:
             raise InvalidFrame(self.log_offset, "a frame's records do not have their checksum")
-        self.log_offset = header.end
+        self.log_offset += frame_bytes
         self._epoch_min = header.epoch
-        return Frame(header=header, payload=payload, bad_rows=bad_rows)
+        return Frame(
+            header=header,
+            payload=payload,
+            bad_rows=bad_rows,
+            chunk=self._chunk,
+            chunk_start=self._chunk_start,
+        )
+
+    def read_on(self) -> list[Frame]:
+        """Return the next frame, and those behind it that were read together with it.
+
+        All of them are valid until the next call. Raises what `next` raises, with no frame passed.
+        """
+        frames = [self.next()]
+        while self._is_at_hand():
+            try:
+                frames.append(self.next())
+            except InvalidFrame:
+                break  # The next call says so.
+        return frames
+
+    def _is_at_hand(self) -> bool:
+        """Say whether a frame seems to start here and nothing need be read to see all of it."""
+        at = self.log_offset - self._chunk_start
+        if at + FRAME_HEADER_FIXED_BYTES > len(self._chunk):
+            return False
+        total, magic = _PREFIX.unpack_from(self._chunk, at)
+        (payload_bytes,) = _PAYLOAD_BYTES.unpack_from(self._chunk, at + PAYLOAD_BYTES_AT)
+        is_whole = at + total + payload_bytes <= len(self._chunk)
+        return bool(magic == layout.RECORD_MAGIC and total > 0 and is_whole)
 
     def _prefix(self, left: int) -> tuple[int, int]:
         if left < layout.FILLER_BYTES:
@@ -152,11 +191,20 @@ class FrameReader:
         """Return at least `size_bytes` from the current place, which must be in one segment."""
         skip = self.log_offset - self._chunk_start
         if not 0 <= skip <= len(self._chunk) - size_bytes:
+            # What of it was read is copied; a place before the chunk, or behind it, begins anew.
+            known = self._chunk[skip:] if skip >= 0 else self._chunk[:0]
             left = self._segments.segment_bytes - self.log_offset % self._segments.segment_bytes
-            chunk = memoryview(bytearray(min(max(size_bytes, _READ_BYTES), left)))
-            self._segments.read_into(self.log_offset, chunk)
+            chunk = self._room(min(max(size_bytes, _READ_BYTES), left))
+            chunk[: len(known)] = known
+            self._segments.read_into(self.log_offset + len(known), chunk[len(known) :])
             self._chunk, self._chunk_start, skip = chunk, self.log_offset, 0
         return self._chunk[skip:]
+
+    def _room(self, size_bytes: int) -> memoryview:
+        if len(self._buffer) < size_bytes:
+            # Not a bytearray: it would be filled with zeros first.
+            self._buffer = np.empty(size_bytes, dtype=np.uint8).data
+        return self._buffer[:size_bytes]
 
 
 def header_at(segments: Segments, log_offset: int) -> memoryview:

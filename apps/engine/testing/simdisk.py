@@ -15,6 +15,7 @@ Implements the seam of `apps.engine.files.backend`. The fault model:
 """
 
 import random
+import re
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from apps.engine.errors import StoreFull, SyncFailed, WriteFailed
 from apps.engine.files.backend import Buffer, HeldLock, NotCached
 from apps.engine.files.locks import refusal
 from apps.engine.testing.crashes import PAGE_BYTES, Change, CrashMode, Inode, Names, image
+
+_NOT_ZERO = re.compile(rb"[^\0]")
 
 
 class SimulatedFile:
@@ -45,6 +48,10 @@ class SimulatedFile:
     def read_into(self, start: int, target: memoryview, *, wait: bool = True) -> int:
         """Fill `target` and return how many bytes the file had. Raises NotCached when cold."""
         return self._disk.read(self._inode, self._path, start, target, wait=wait)
+
+    def data_from(self, start: int) -> tuple[int, int] | None:
+        """Return the next pages that hold other bytes than zeros, None where there are none."""
+        return self._disk.data_from(self._inode, start)
 
     def allocate(self, size_bytes: int) -> None:
         """Make the file `size_bytes` long. Raises StoreFull and leaves it as it was."""
@@ -270,6 +277,18 @@ class SimulatedDisk:
             found = inode.live[start : start + len(target)]
             target[: len(found)] = found
             return len(found)
+
+    def data_from(self, inode: Inode, start: int) -> tuple[int, int] | None:
+        """Return the next pages with anything in them: as a file system that keeps no zeros."""
+        with self._mutex:
+            found = _NOT_ZERO.search(inode.live, start)
+            if found is None:
+                return None
+            first = max(start, found.start() - found.start() % PAGE_BYTES)
+            stop = found.start() - found.start() % PAGE_BYTES + PAGE_BYTES
+            while any(inode.live[stop : stop + PAGE_BYTES]):
+                stop += PAGE_BYTES
+            return first, min(stop, len(inode.live))
 
     def sync(self, inode: Inode, path: str) -> None:
         """Make a file's changes durable."""

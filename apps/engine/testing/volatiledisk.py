@@ -48,6 +48,12 @@ class _VolatileFile:
                     found = max(found, stop - start)
             return found
 
+    def data_from(self, start: int) -> tuple[int, int] | None:
+        with self._cache.lock:
+            if not self._cache.pending:
+                return self._base.data_from(start)
+        return (start, self.size()) if start < self.size() else None
+
     def allocate(self, size_bytes: int) -> None:
         self._base.allocate(size_bytes)
 

@@ -9,8 +9,8 @@ import numpy as np
 from apps.engine.codec.layout import QUEUE_ENTRY_BYTES
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
-from apps.engine.derived.dispatch import entries_of
 from apps.engine.derived.queueset import CHECKPOINT, QueueSet
+from apps.engine.derived.stretch import Stretch
 from apps.engine.errors import EngineError
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
@@ -48,7 +48,10 @@ def _compared(
             detail = "its files are not what was written"
             yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
     for frame in store.frames(stop=dispatched):
-        for run, entries in entries_of(frame):
+        stretch = Stretch([frame])
+        all_entries = stretch.entries()
+        for run in stretch.runs:
+            entries = all_entries[run.rows]
             queue = queues.queue(run.topic, run.queue)
             ends[run.topic, run.queue] = run.first_queue_offset + len(entries)
             # Entries of messages that are hidden may be gone before the messages are.

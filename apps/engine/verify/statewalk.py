@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from apps.engine.broker.journal import Assigned, decode_event
-from apps.engine.broker.replay import CHECKPOINT
+from apps.engine.broker.replay import CHECKPOINT, COPY
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.codec.batch import starts_of
@@ -21,6 +21,10 @@ _JOURNAL = f"topic {JOURNAL_TOPIC}"
 
 def state(store: Store, *, clock: Clock | None = None) -> Iterator[Finding]:
     """Build consumer state as a start would, and compare it with the queues of the log."""
+    try:
+        atomic.load(store.disk, COPY)
+    except EngineError as error:
+        yield Finding(kind=Kind.STATE, place=COPY, detail=str(error))
     try:
         content = atomic.load(store.disk, CHECKPOINT)
     except EngineError as error:

@@ -7,6 +7,7 @@ from apps.engine.codec.record import decode_record
 from apps.engine.config import EngineConfig
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.index.walk import KeyWalk
+from apps.engine.derived.stretch import Stretch
 from apps.engine.failpoints import Failpoints
 from apps.engine.testing.simdisk import SimulatedDisk
 from tests.engine.broker.searching import CONFIG
@@ -49,10 +50,9 @@ def content_of(index: KeyIndex) -> Content:
 def rebuilt(broker: Broker, config: EngineConfig = CONFIG) -> KeyIndex:
     """Return an index made of the log alone, on a disk of its own."""
     index = KeyIndex(SimulatedDisk(), config=config, failpoints=Failpoints())
-    for frame in broker.log.frames(
-        index.load(log_start=broker.log.log_start, log_end=broker.log.written_offset)
-    ):
-        index.dispatch_frame(frame)
+    start = index.load(log_start=broker.log.log_start, log_end=broker.log.written_offset)
+    for frames in broker.log.stretches(start):
+        index.dispatch(Stretch(frames))
     return index
 
 

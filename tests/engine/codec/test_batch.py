@@ -137,6 +137,19 @@ def test_a_payload_of_several_queues_is_split_in_order() -> None:
     ]
 
 
+def test_a_run_says_whether_its_offsets_have_a_hole() -> None:
+    payload, sizes = a_batch([b"a", b"bb", b"c"])
+    starts = batch.starts_of(sizes)
+    batch.stamp(payload, starts, queue_offset=7, log_offset=0, store_time_ms=0, store_host=bytes(8))
+    (whole,) = scan.queue_runs(payload, starts)
+
+    payload[int(starts[2]) + 27] += 1
+    (holed,) = scan.queue_runs(payload, starts)
+
+    assert (whole.first_queue_offset, whole.has_holes) == (7, False)
+    assert (holed.first_queue_offset, holed.has_holes) == (7, True)
+
+
 @pytest.mark.parametrize(
     ("start", "value", "error"),
     [

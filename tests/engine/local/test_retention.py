@@ -144,7 +144,8 @@ async def test_without_consumer_state_a_log_that_was_cut_is_not_opened() -> None
         store.clock.advance(AGED_MS)
         await send(engine, 12)
         assert (await engine.clean_now()).deleted_segments
-    store.disk.remove("checkpoint/consumers")
+    for path in ("checkpoint/consumers", "checkpoint/consumers.copy"):
+        store.disk.remove(path)
 
     with pytest.raises(StoreDamaged, match="is missing, and retention has deleted"):
         async with store.opened():

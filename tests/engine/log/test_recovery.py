@@ -432,3 +432,47 @@ def test_recovery_that_fails_can_be_tried_again(disk: SimulatedDisk, kind: str) 
 
     assert disk.faults[kind]
     assert bodies_of(log) == [b"kept"]
+
+
+def test_a_tail_that_is_written_again_beside_is_read_meanwhile(disk: SimulatedDisk) -> None:
+    log = opened(disk)
+    send(log, b"kept")
+    torn = send(log, b"torn")
+    disk.flip(FIRST, torn.end - 10)
+
+    log = CommitLog.open(
+        disk, config=SMALL, clock=ManualClock(), beside=lambda work: work
+    )  # The work is done when it is waited for.
+
+    before = disk.sync_count
+    assert bodies_of(log) == [b"kept"]
+    log.settle()
+    assert disk.sync_count > before
+    assert bodies_of(log) == [b"kept"]
+    send(log, b"next")
+    log.close(clean=True)
+    assert bodies_of(opened(disk)) == [b"kept", b"next"]
+
+
+def test_a_tail_that_cannot_be_written_again_is_told_when_it_is_waited_for(
+    disk: SimulatedDisk,
+) -> None:
+    send(opened(disk), b"kept")
+    log = CommitLog.open(disk, config=SMALL, clock=ManualClock(), beside=lambda work: work)
+    disk.fail_sync_from = disk.sync_count + 1
+
+    with pytest.raises(SyncFailed):
+        log.settle()
+
+    assert disk.faults["sync"]
+    disk.fail_sync_from = None
+    assert bodies_of(opened(disk)) == [b"kept"]
+
+
+def test_frames_that_were_read_together_come_together(disk: SimulatedDisk) -> None:
+    log = opened(disk)
+    ends = [send(log, bytes([number])).end for number in range(5)]
+
+    stretches = [[frame.end for frame in frames] for frames in log.stretches(0)]
+
+    assert stretches == [ends]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.engine.codec.batch import starts_of
-from apps.engine.codec.scan import queue_runs
 from apps.engine.codec.windows import Buffer
 from apps.engine.config import EngineConfig
 from apps.engine.derived.filecache import FileCache
@@ -24,12 +22,12 @@ from apps.engine.derived.index.indexfile import (
     IndexDamaged,
     IndexFile,
 )
+from apps.engine.derived.stretch import Stretch
 from apps.engine.errors import StoreDamaged, WriteFailed
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 from apps.engine.files.refusals import write_refusal
-from apps.engine.log.tail import Frame
 
 CHECKPOINT = "checkpoint/index"
 _log = logging.getLogger(__name__)
@@ -162,32 +160,15 @@ class KeyIndex:
         if len(incoming) >= _WAITING_RECORDS or incoming.size_bytes >= _WAITING_BYTES:
             self.settle()
 
-    def dispatch_frame(self, frame: Frame) -> None:
-        """Take in a frame as it lies in the log; one that was taken in before changes nothing."""
-        if frame.end <= self.dispatched_offset:
+    def dispatch(self, stretch: Stretch) -> None:
+        """Take in frames as they lie in the log; what was taken in before changes nothing."""
+        known = sum(frame.end <= self.dispatched_offset for frame in stretch.frames)
+        if known == len(stretch.frames):
             return
-        sizes = frame.header.sizes
-        starts = starts_of(sizes)
-        # Where queues alternate each change begins a run: runs must stay in order of the log.
-        marks = np.zeros(len(sizes), dtype=np.int64)
-        topics = []
-        for number, run in enumerate(queue_runs(frame.payload, starts)):
-            topics.append(run.topic)
-            marks[run.rows] = number
-        bounds = np.flatnonzero(np.diff(marks)) + 1
-        for rows in np.split(np.arange(len(sizes)), bounds):
-            first, last = int(rows[0]), int(rows[-1])
-            begin, end = int(starts[first]), int(starts[last]) + int(sizes[last])
-            self.add(
-                topics[marks[first]],
-                frame.payload[begin:end],
-                starts[rows] - begin,
-                sizes[rows],
-                log_offset=frame.payload_log_offset + begin,
-                store_time_ms=frame.header.store_time_ms,
-                frame=frame.log_offset,
-            )
-        self.frame_added(frame.end)
+        if known:
+            stretch = Stretch(stretch.frames[known:])
+        self._incoming.add_stretch(stretch)
+        self.frame_added(stretch.end)
 
     def settle(self) -> None:
         """Give entries to all that was taken in. Raises WriteFailed."""

@@ -78,6 +78,36 @@ class DiskContract:
         assert content(file) == b"abc" + bytes(8189)
         file.close()
 
+    def test_what_is_not_said_to_be_data_reads_as_zeros(self, disk: Disk) -> None:
+        file = disk.open("f", create=True)
+        file.allocate(1 << 20)
+        file.write(5, [b"abc"])
+        file.write(700_000, [b"de"])
+
+        parts, at = [], 0
+        while (found := file.data_from(at)) is not None:
+            assert found[0] >= at
+            assert found[1] > found[0]
+            parts.append(found)
+            at = found[1]
+            file.sync()  # Whether the bytes are on the disk makes no difference.
+
+        whole = bytearray(content(file))
+        assert whole[5:8] == b"abc"
+        for start, stop in parts:
+            whole[start:stop] = bytes(stop - start)
+        assert not any(whole)
+        assert file.data_from(1 << 20) is None
+        file.close()
+
+    def test_a_part_that_is_asked_for_begins_no_earlier(self, disk: Disk) -> None:
+        file = disk.open("f", create=True)
+        file.write(0, [b"abcdef"])
+
+        assert file.data_from(2) == (2, 6)
+        assert file.data_from(6) is None
+        file.close()
+
     def test_a_truncated_file_has_the_given_length(self, disk: Disk) -> None:
         file = disk.open("f", create=True)
         file.write(0, [b"abcdef"])

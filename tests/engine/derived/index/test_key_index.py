@@ -8,6 +8,7 @@ from apps.engine.broker.core import Broker
 from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.derived.index import layout
 from apps.engine.derived.index.keyindex import CHECKPOINT
+from apps.engine.derived.stretch import Stretch
 from apps.engine.errors import StoreFull
 from apps.engine.searchtypes import SearchRequest
 from apps.engine.testing.manualclock import ManualClock
@@ -116,8 +117,8 @@ def test_what_was_dispatched_is_not_dispatched_twice(broker: Broker, clock: Manu
     before = content_of(broker.index)
 
     broker.index.dispatched_offset = 0
-    for frame in broker.log.frames(0):
-        broker.index.dispatch_frame(frame)
+    for frames in broker.log.stretches(0):
+        broker.index.dispatch(Stretch(frames))
 
     assert content_of(broker.index) == before
 
