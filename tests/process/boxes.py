@@ -76,7 +76,7 @@ class LoopDisk:
 
     def _requests(self) -> str:
         """Return the device's counts of requests, those under way included."""
-        device = os.stat(self.mounted).st_dev
+        device = self.mounted.stat().st_dev
         return Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/stat").read_text()
 
 

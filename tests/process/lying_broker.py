@@ -18,7 +18,7 @@ def main() -> None:
     """Put the lying disk under the engine and run the command."""
     # By `mock`, which refuses to replace what is not there: the disk must be the one in use.
     assert engine.PosixDisk is PosixDisk
-    mock.patch.object(PosixFile, "sync", lambda _file: None).start()
+    mock.patch.object(PosixFile, "sync", return_value=None).start()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
     from django.core.management import execute_from_command_line
 
