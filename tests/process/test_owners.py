@@ -134,6 +134,7 @@ def test_who_stands_still_keeps_the_store(broker: Broker) -> None:
     assert len(broker.openings()) == 1
 
 
+@pytest.mark.crash
 def test_a_take_over_ends_who_stands_still_and_loses_nothing(broker: Broker) -> None:
     broker.start()
     assert send(broker, "before") == 201
