@@ -19,11 +19,13 @@ from apps.deadletters.projection import DeadLetterProjector
 from apps.deadletters.selectors import waiting_letters
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
+from apps.engine.codec.layout import HALF_TOPIC
 from apps.groups.projection.groups import GroupProjector
 from apps.groups.projection.offsets import OffsetProjector
 from apps.groups.watch import BacklogWatch
 from apps.metrics.selectors import totals_of_last_hour
 from apps.topics import snapshot
+from apps.transactions.services import report_unknown_decisions
 
 _log = logging.getLogger("mqweb.broker")
 
@@ -117,7 +119,14 @@ class Background:
             _log.warning("last_projection_skipped")
 
     async def _keep_catalog(self) -> None:
-        await self._in_database(snapshot.keep)
+        halves = self._engine.own_ranges(HALF_TOPIC).get(HALF_TOPIC, [])
+        begun = halves[0].max_offset if halves else 0
+
+        def keep() -> None:
+            snapshot.keep()
+            report_unknown_decisions(begun=begun)
+
+        await self._in_database(keep)
 
     async def _read_clockwork(self) -> None:
         await self._in_database(partial(self._watch.take, selectors.clockwork))

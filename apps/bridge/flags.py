@@ -26,10 +26,22 @@ FLAGS: Mapping[str, str] = MappingProxyType(
 )
 
 
+SWITCHES: Mapping[str, str] = MappingProxyType(
+    {"--take-over": "end the process that holds the store, and take its place (Linux)"}
+)
+"""What is asked for once, by a person, and is no setting."""
+
+
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the flags, so that `--help` lists them and a misspelt one is refused."""
     for flag, variable in FLAGS.items():
         parser.add_argument(flag, dest=variable, metavar="VALUE", help=f"overrides {variable}")
+
+
+def add_switches(parser: argparse.ArgumentParser) -> None:
+    """Declare the switches."""
+    for switch, sentence in SWITCHES.items():
+        parser.add_argument(switch, action="store_true", help=sentence)
 
 
 def variables_of(arguments: Sequence[str]) -> dict[str, str]:

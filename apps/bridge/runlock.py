@@ -13,6 +13,7 @@ from pathlib import Path
 
 from apps.bridge.secretfiles import PRIVATE_DIRECTORY, PRIVATE_FILE
 from apps.engine.clock import Clock
+from apps.engine.processes import identity
 
 _PROBE_S = 0.1
 # Longer than a broker and a PostgreSQL take to end after their supervisor was killed.
@@ -66,7 +67,8 @@ def _is_taken(descriptor: int) -> bool:
 
 def _write_owner(descriptor: int, clock: Clock) -> None:
     started_at = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).isoformat(timespec="seconds")
-    text = json.dumps({"pid": os.getpid(), "started_at": started_at})
+    pid = os.getpid()
+    text = json.dumps({"pid": pid, "identity": identity(pid), "started_at": started_at})
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, text.encode(), 0)
 

@@ -4,11 +4,12 @@ How far the rows are is asked of the rows themselves, so that nothing is missed 
 whatever was restarted or restored. A look costs little where no message has died.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from apps.deadletters.models import DeadLetter, State
 from apps.deadletters.records import group_of, records_of, row_of, topic_of
@@ -21,6 +22,8 @@ from apps.engine.types import MessageBlock, PullRequest, QueueRange
 COMPARE_EVERY_MS = 60_000
 _MESSAGES_PER_READ = 500
 _BYTES_PER_READ = 4 * 1024 * 1024
+
+_log = logging.getLogger("mqweb.deadletters")
 
 InDatabase = Callable[[Callable[[], object]], Awaitable[None]]
 """Carries out database work in a thread; nothing is carried out while the database is away."""
@@ -101,8 +104,13 @@ def _begin(look: Look, starts: dict[str, int]) -> None:
     """Settle which letters are gone, and find where each group's rows end."""
     rows = DeadLetter.objects.filter(state=State.WAITING)
     rows.exclude(store_id=look.store_id).update(state=State.GONE)
+    of_store = DeadLetter.objects.filter(store_id=look.store_id)
+    unknown = of_store.exclude(group__in=look.ranges).order_by()
+    for group in unknown.values_list("group", flat=True).distinct():
+        # A group whose letters were deleted by age is known; this one never had any.
+        _forget_unwritten(of_store.filter(group=group), group)
     for group, held in look.ranges.items():
-        of_group = DeadLetter.objects.filter(store_id=look.store_id, group=group)
+        of_group = of_store.filter(group=group)
         of_group.filter(state=State.WAITING, queue_offset__lt=held.min_offset).update(
             state=State.GONE
         )
@@ -110,8 +118,19 @@ def _begin(look: Look, starts: dict[str, int]) -> None:
         of_group.filter(state=State.GONE, queue_offset__gte=held.min_offset).update(
             state=State.WAITING
         )
+        _forget_unwritten(of_group.filter(queue_offset__gte=held.max_offset), group)
         last = of_group.aggregate(last=Max("queue_offset"))["last"]
         starts[group] = max(held.min_offset, -1 if last is None else last + 1)
+
+
+def _forget_unwritten(rows: QuerySet[DeadLetter], group: str) -> None:
+    """Delete rows of letters that the log has lost: others will have their places, and need rows.
+
+    Only a log that was put back behind the database has lost any. What they died of is to come.
+    """
+    count = rows.delete()[1].get(DeadLetter._meta.label, 0)
+    if count:
+        _log.warning("dead_letters_ahead_of_log", extra={"group": group, "count": count})
 
 
 def _write(block: MessageBlock, *, store_id: str, group: str, written: list[int]) -> None:

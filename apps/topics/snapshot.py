@@ -15,6 +15,9 @@ from apps.engine.types import CatalogSnapshot, Cleanup, TopicSpec, TopicType
 from apps.topics import groupsource
 from apps.topics.models import CatalogVersion, MessageQueue, Topic
 
+# A line of the log names so many; the console has them all.
+_NAMED_MAX = 20
+
 _log = logging.getLogger("mqweb.topics")
 
 
@@ -89,8 +92,9 @@ def keep() -> bool:
     """Bring engine and database together; say whether they were apart.
 
     - The database is newer (changed by another process, or while we were down): publish it.
-    - The engine is newer (the database came from a backup): the database wins under a version
-      above the engine's.
+    - The engine is newer (the database came from a backup, or lost its last commits): of what both
+      know the database wins, under a version above the engine's. What only the engine knows
+      becomes rows: with a topic its messages would go.
     - The database was never written and the engine has topics or groups (the database was lost):
       what the engine has becomes rows.
 
@@ -103,9 +107,7 @@ def keep() -> bool:
     if version == 0:
         _adopt(held)
     elif version < held.version:
-        with transaction.atomic():
-            raise_version(above=held.version)
-        _log.warning("catalog_older_than_engine", extra={"version": version, "held": held.version})
+        _catch_up(held)
     publish()
     return True
 
@@ -115,24 +117,52 @@ def _adopt(held: CatalogSnapshot) -> None:
         if lock().version != 0:
             return
         raise_version(above=held.version)
-        for spec in held.topics.values():
-            # A topic that was changing goes on as one that grows: nothing is taken away from it.
-            topic = Topic.objects.create(
-                name=spec.name,
-                type=spec.type.value,
-                queue_count=spec.queue_count,
-                write_queue_count=spec.queue_count
-                if spec.write_queue_count is None
-                else spec.write_queue_count,
-                target_queue_count=spec.queue_count,
-                perm=spec.perm,
-                retention_ms=spec.retention_ms,
-                cleanup=spec.cleanup.value,
-            )
-            add_queue_rows(topic, first=0)
-        groupsource.source().adopt(held.groups)
+        _make_rows(held)
     extra = {"topics": len(held.topics), "groups": len(held.groups)}
     _log.warning("catalog_adopted_from_engine", extra=extra)
+
+
+def _catch_up(held: CatalogSnapshot) -> None:
+    with transaction.atomic():
+        version = lock().version
+        if version >= held.version:
+            return
+        raise_version(above=held.version)
+        known = set(Topic.objects.values_list("name", flat=True))
+        decided = groupsource.source().specs()
+        unknown = CatalogSnapshot(
+            version=held.version,
+            topics={name: spec for name, spec in held.topics.items() if name not in known},
+            groups={name: spec for name, spec in held.groups.items() if name not in decided},
+        )
+        _make_rows(unknown)
+    extra = {
+        "topics": sorted(unknown.topics)[:_NAMED_MAX],
+        "groups": sorted(unknown.groups)[:_NAMED_MAX],
+    }
+    _log.warning(
+        "catalog_older_than_engine",
+        extra={"version": version, "held": held.version, **extra},
+    )
+
+
+def _make_rows(held: CatalogSnapshot) -> None:
+    for spec in held.topics.values():
+        # A topic that was changing goes on as one that grows: nothing is taken away from it.
+        topic = Topic.objects.create(
+            name=spec.name,
+            type=spec.type.value,
+            queue_count=spec.queue_count,
+            write_queue_count=spec.queue_count
+            if spec.write_queue_count is None
+            else spec.write_queue_count,
+            target_queue_count=spec.queue_count,
+            perm=spec.perm,
+            retention_ms=spec.retention_ms,
+            cleanup=spec.cleanup.value,
+        )
+        add_queue_rows(topic, first=0)
+    groupsource.source().adopt(held.groups)
 
 
 def add_queue_rows(topic: Topic, *, first: int) -> None:

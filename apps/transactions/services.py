@@ -29,6 +29,9 @@ CALLS_PER_STEP = 10
 
 # Wider than the engine's ids; what is no id at all leaves no line.
 _ID = re.compile(r"[0-9a-zA-Z._:-]{1,100}")
+_HEXADECIMAL = re.compile(r"[0-9a-f]{1,16}")
+# Younger ones than any log can have lost.
+_COMPARED_MAX = 1_000
 _ASKED = {Outcome.COMMITTED: Asked.COMMIT, Outcome.ROLLED_BACK: Asked.ROLL_BACK}
 
 _log = logging.getLogger("mqweb.transactions")
@@ -49,6 +52,28 @@ def give_up() -> Step:
     if given_up:
         _log.warning("transactions_given_up", extra={"count": given_up})
     return Step(done=given_up, more=count >= TRANSACTIONS_PER_CALL)
+
+
+def report_unknown_decisions(*, begun: int) -> int:
+    """Say which decisions are of transactions that the log has lost; return how many those are.
+
+    `begun` is how many half messages the log has ever had. Only a log that was put back has fewer
+    than a line names: its producers ask again, or nobody does.
+    """
+    # What was refused may name anything.
+    obeyed = TransactionDecision.objects.exclude(asked=Asked.SEND).exclude(answer=Answer.REFUSED)
+    lines = obeyed.order_by("-id")[:_COMPARED_MAX]
+    unknown = [line.transaction_id for line in lines if _half_offset(line.transaction_id) >= begun]
+    if unknown:
+        extra = {"count": len(unknown), "transaction_id": unknown[0]}
+        _log.warning("decisions_ahead_of_log", extra=extra)
+    return len(unknown)
+
+
+def _half_offset(transaction_id: str) -> int:
+    """Return where an id says that its half message lies; -1 for what is no id."""
+    digits = transaction_id.partition(".")[0]
+    return int(digits, 16) if _HEXADECIMAL.fullmatch(digits) else -1
 
 
 def decide(*, transaction: PendingTransaction, outcome: Outcome, by: str) -> Ended:

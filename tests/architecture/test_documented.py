@@ -9,7 +9,7 @@ import pytest
 from django.core.management import get_commands
 
 from apps.bridge.exits import Exit
-from apps.bridge.flags import FLAGS
+from apps.bridge.flags import FLAGS, SWITCHES
 from apps.core.problems import KINDS
 from apps.engine import failpoints
 from mqweb import env
@@ -39,6 +39,11 @@ def test_every_variable_has_a_row_with_its_default(variable: env.Variable) -> No
 @pytest.mark.parametrize("flag", sorted(FLAGS))
 def test_every_flag_has_a_row_with_its_variable(flag: str) -> None:
     assert table_row(flag)[1].startswith(f"`{FLAGS[flag]}`")
+
+
+@pytest.mark.parametrize("switch", sorted(SWITCHES))
+def test_every_switch_has_a_row(switch: str) -> None:
+    assert table_row(switch)
 
 
 def test_every_command_of_ours_is_named() -> None:
@@ -99,5 +104,5 @@ def test_nothing_is_documented_that_does_not_exist() -> None:
     }
 
     assert variables <= {variable.name for variable in env.VARIABLES}
-    assert flags <= set(FLAGS)
+    assert flags <= {*FLAGS, *SWITCHES}
     assert points - {"postgres.log"} <= failpoints.NAMES

@@ -23,6 +23,7 @@ from tests.histories.events import Kind, Verb, of_line
 from tests.histories.history import History, read
 from tests.histories.recorder import Recorder
 from tests.process import inspection
+from tests.process.boxes import all_frozen
 from tests.process.product import Broker, Unanswered
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +97,11 @@ class Client:
                 stdout=log,
                 stderr=log,
             )
+
+    @property
+    def pid(self) -> int:
+        """Return the process."""
+        return self._process.pid
 
     @property
     def lives(self) -> bool:
@@ -194,6 +200,18 @@ class Run:
         time.sleep(seconds)
         self._nemesis("resume", "broker")
         self.broker.signal(signal.SIGCONT)
+
+    def freeze_everything(self, seconds: float) -> str:
+        """Let the broker and every client stand still at one moment; return how that was done."""
+        frozen = [client for client in self.clients.values() if client.lives]
+        names = ["broker", *(client.name for client in frozen)]
+        for name in names:
+            self._nemesis("pause", name)
+        with all_frozen([self.broker.pid, *(client.pid for client in frozen)]) as how:
+            time.sleep(seconds)
+            for name in names:
+                self._nemesis("resume", name)
+        return how
 
     # Clients.
 

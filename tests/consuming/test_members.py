@@ -1,6 +1,6 @@
 """Groups at work while members come, go, die and stand still, judged by what the clients saw.
 
-Rows P6, P7, L1, L4 and L8 of the fault table, with a real broker, real clients and real signals.
+Rows P6, P7, L1, L4, L7 and L8 of the fault table, with a real broker, clients and signals.
 """
 
 import random
@@ -157,8 +157,30 @@ def test_a_broker_that_stood_still_looks_at_leases_before_it_serves(
     words = "tests/consuming/test_members.py -m crash -k stood_still"
     history = disturbed(tmp_path, SEED, [kill, stand_still, pause], words)
 
+    report_exclusion(f"L1 stopped {pause_s:.0f} s", history)
+
+
+@pytest.mark.crash
+def test_everything_that_was_frozen_looks_at_leases_before_it_goes_on(tmp_path: Path) -> None:
+    """Row L7: brokers and clients stand still at one moment, as a machine does that is suspended.
+
+    Nobody is there who could take anything over, and all believe afterwards that no time has gone.
+    """
+    how = []
+
+    def freeze(run: Run) -> None:
+        assert run.locks()
+        how.append(run.freeze_everything(2 * LEASE_MS / 1_000))
+
+    words = "tests/consuming/test_members.py -m crash -k frozen"
+    history = disturbed(tmp_path, SEED, [freeze, kill, freeze, pause], words)
+
+    report_exclusion(f"L7 by {how[0]}", history)
+
+
+def report_exclusion(row: str, history: History) -> None:
     report(
-        f"L1 stopped {pause_s:.0f} s",
+        row,
         seed=SEED,
         acked=loss.check(history).counts["acked"],
         acked_lost=0,

@@ -37,10 +37,12 @@ LATE_S = 60.0
 _SETTLE_S = 10.0
 
 
-def verdicts_of(history: History, *, late_s: float = LATE_S) -> list[Verdict]:
+def verdicts_of(
+    history: History, *, late_s: float = LATE_S, expected: frozenset[str] = EXPECTED
+) -> list[Verdict]:
     """Return what each promise's checker says, and that of the run first."""
     return [
-        health.check(history, expected_codes=EXPECTED),
+        health.check(history, expected_codes=expected),
         phantoms.check(history),
         offsets.check(history),
         delays.check(history, late_s=late_s),
@@ -57,12 +59,13 @@ def judge(
     fault_count: int,
     wanted: frozenset[str] = WANTED,
     late_s: float = LATE_S,
+    expected: frozenset[str] = EXPECTED,
 ) -> dict[str, int | float]:
     """Assert that every promise was kept, every fault made, and that what is rare was there.
 
     Returns what the checkers counted.
     """
-    verdicts = verdicts_of(history, late_s=late_s)
+    verdicts = verdicts_of(history, late_s=late_s, expected=expected)
     counts = {name: count for v in verdicts for name, count in v.counts.items()}
     verdicts.append(health.sometimes(wanted, counts))
     print("\n".join(map(str, verdicts)))

@@ -24,6 +24,7 @@ from tests.outcomes.field import (
     Field,
     wait_for,
 )
+from tests.process.boxes import all_frozen, memory_limit
 from tests.web.product import lives
 
 _RETRY_S = 0.05
@@ -33,6 +34,9 @@ _CHILD = "a child of the worker"
 # More than one worker's steps may ask for by themselves in between.
 _TICKS = 5
 _ASK_S = 0.2
+PARTS = ("broker", "worker", "beat", "postgres")
+# Less than one step of the clockwork touches.
+_STARVED_BYTES = 256 * 1024
 
 
 class ProductField(Field):
@@ -55,7 +59,7 @@ class ProductField(Field):
         self.machine = Machine(self._data, worker_processes=2, **VARIABLES)
         self.running.product.wait_until_ready()
         self._wait_for_steps()
-        for part in ("broker", "worker", "beat", "postgres"):
+        for part in PARTS:
             self.process(part, "started")
         for topic in TOPICS:
             self._put(f"/api/v1/topics/{topic}", {"queue_count": 1})
@@ -66,7 +70,7 @@ class ProductField(Field):
     def stop(self) -> None:
         """Stop it in order."""
         assert self.running.product.interrupt() == 0, self.running.product.output[-4_000:]
-        for part in ("broker", "worker", "beat", "postgres"):
+        for part in PARTS:
             self.process(part, "ended")
 
     @property
@@ -136,6 +140,30 @@ class ProductField(Field):
         self.nemesis("resume", part)
         for process in family:
             process.resume()
+
+    def freeze_everything(self, seconds: float) -> str:
+        """Let the whole product stand still at one moment; return how that was done."""
+        supervisor = self.running.product.process.pid
+        frozen = [supervisor, *(process.pid for process in self.running.product.family())]
+        for part in PARTS:
+            self.nemesis("pause", part)
+        with all_frozen(frozen) as how:
+            self.is_over.wait(seconds)
+            for part in PARTS:
+                self.nemesis("resume", part)
+        return how
+
+    def starve_a_child(self, part: str) -> None:
+        """Take all further memory from a process that a part keeps, until the kernel kills it."""
+        with memory_limit(_STARVED_BYTES) as box:
+            parent = self.running.product.child(part)
+            wait_for(parent.children, f"{part} has a child")
+            self.nemesis("kill a child", part)
+            box.take(self.rng.choice(parent.children()).pid)
+            wait_for(lambda: box.kills, "a process was killed for want of memory")
+        self.process(_CHILD, "ended")
+        self._wait_for_steps()
+        self.process(_CHILD, "started")
 
     def stop_database(self) -> None:
         """Stop the database at once, as a crash of it does; the product starts it again."""

@@ -1,6 +1,6 @@
 """Delays, transactions, failures and repeats while worker, beat and database are disturbed.
 
-Rows D2, D7, D8, D9 and L5 of the fault table for the tasks `delays.deliver_levels` and
+Rows D2, D7, D8, D9, L5, L7 and P10 of the fault table for the tasks `delays.deliver_levels` and
 `transactions.give_up`, with the whole product: what is due comes once, whoever was killed in
 between, and an outage of the database is not seen on the data plane.
 """
@@ -18,8 +18,8 @@ from tests.histories.events import Kind, Verb
 from tests.histories.history import History
 from tests.outcomes import roles
 from tests.outcomes.field import READERS
-from tests.outcomes.judging import judge
-from tests.outcomes.products import ProductField
+from tests.outcomes.judging import EXPECTED, judge
+from tests.outcomes.products import PARTS, ProductField
 from tests.rounds import report, rounds, seed_of_run
 
 pytestmark = pytest.mark.process
@@ -30,6 +30,8 @@ SEED = seed_of_run()
 # load is slow.
 LATE_S = 90.0
 TURNS = 15
+# The lease of a run of the tasks that are looked at.
+LEASE_S = 12.0
 ROLES = {
     "delayer": roles.delay,
     "leveller": roles.delay_by_levels,
@@ -114,6 +116,34 @@ def test_an_outage_of_the_database_is_not_seen_on_the_data_plane(
     assert [o for o in history.operations if o.kind is Kind.INFO] == []
     during = [o for o in history.operations if o.start_ns > fault.at_ns]
     assert {Verb.SEND, Verb.DELAY, Verb.BEGIN, Verb.END, Verb.BACK} <= {o.verb for o in during}
+
+
+@pytest.mark.crash
+def test_a_worker_killed_for_want_of_memory_and_a_frozen_product_change_nothing(
+    tmp_path: Path, data: Path
+) -> None:
+    """Rows P10 and L7: no step is done twice or half, and nothing comes early."""
+    how = []
+
+    def starve(field: ProductField) -> None:
+        field.starve_a_child("worker")
+
+    def freeze(field: ProductField) -> None:
+        how.append(field.freeze_everything(LEASE_S + 2.0))
+
+    history = run(tmp_path, data, SEED, [starve, freeze])
+
+    # Who stood still with a sync under way has waited for it for too long by every clock.
+    expected = EXPECTED | {"flush_timeout", "sync_stuck"}
+    counts = judge(history, fault_count=1 + len(PARTS), late_s=LATE_S, expected=expected)
+    report(
+        f"P10 L7 product, frozen by {how[0]}",
+        seed=SEED,
+        early=counts.get("early", 0),
+        lost=counts.get("lost", 0),
+        stored_twice=counts.get("stored twice", 0),
+        dead_letters=counts["letters"],
+    )
 
 
 @pytest.mark.crash

@@ -1,7 +1,8 @@
 """Read a stopped store's files as docs/FORMAT.md describes them. Knows no product code.
 
-Walks the whole log, proves each record and frame, and holds the consume queues against what it
-found. What does not fit together is returned as text: judging is `tests.histories.structure`.
+Walks the whole log, proves each record and frame, and holds the consume queues and the key index
+against what it found. What does not fit together is returned as text: judging is the affair of
+`tests.histories.structure`.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from tests.histories.events import Verb
 from tests.histories.recorder import Recorder
+from tests.process.indexinspection import Keyed, index_faults, keys_of
 
 _HEADER = struct.Struct(">iiIiiqqiq8sq8siqi")
 _FRAME = struct.Struct(">HHIqqq16sIIII")
@@ -37,6 +39,7 @@ class Record(NamedTuple):
     size_bytes: int
     store_time_ms: int
     tag: str
+    keys: tuple[str, ...]
     body: bytes
 
 
@@ -54,9 +57,11 @@ def inspect(store: Path) -> Inspection:
     """Read a store that was stopped in order, so that its derived files are complete."""
     found = Inspection()
     latest_ms = 0
+    keyed = []
     for record in _records(store / "commitlog", found):
         if record.topic == _FRAME_TOPIC:
             continue
+        keyed.append(Keyed(record.log_offset, record.store_time_ms, record.topic, record.keys))
         known = found.records[record.topic, record.queue]
         expected = known[-1].queue_offset + 1 if known else record.queue_offset
         if record.queue_offset != expected:
@@ -67,6 +72,7 @@ def inspect(store: Path) -> Inspection:
         known.append(record)
     for (topic, queue), records in found.records.items():
         _hold_queue(store / "consumequeue" / _safe(topic) / str(queue), records, found)
+    found.faults += index_faults(store, keyed, _java_hash)
     return found
 
 
@@ -144,6 +150,7 @@ def _record(data: bytes, position: int, base: int, found: Inspection) -> Record:
         size_bytes,
         values[10],
         tag[1] if tag else "",
+        keys_of(properties),
         body,
     )
 

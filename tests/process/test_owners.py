@@ -1,24 +1,30 @@
 """One process owns a store: a leaked child, one that stands still, and two that start together.
 
-Rows P9, L2 and L3 of the fault table. A take-over by force is no part of the product: who stands
-still keeps the store until somebody ends it.
+Rows P9, L2 and L3 of the fault table. Who stands still keeps the store until somebody ends it, by
+hand or with `--take-over`.
 """
 
 import asyncio
 import fcntl
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from apps.bridge.exits import Exit
+from apps.bridge.takeover import CannotTakeOver, end_holder
 from apps.engine.config import EngineConfig
 from apps.engine.errors import StoreLocked
 from apps.engine.limits import MIB
 from apps.engine.local import LocalEngine
+from apps.engine.processes import identity
+from tests.process.load import QUEUES, TOPIC, Load, judge, stored
 from tests.process.product import Broker
 from tests.rounds import report, rounds
 
@@ -126,6 +132,92 @@ def test_who_stands_still_keeps_the_store(broker: Broker) -> None:
     assert bodies(broker) == ["before", "after"]
     assert broker.stop() == 0
     assert len(broker.openings()) == 1
+
+
+@pytest.mark.crash
+def test_a_take_over_ends_who_stands_still_and_loses_nothing(broker: Broker) -> None:
+    broker.start()
+    assert send(broker, "before") == 201
+    broker.signal(signal.SIGSTOP)
+    # On the same port as well, as an operator would repeat the command.
+    successor = Broker(broker.data, "manage.py", "broker", "--take-over")
+    successor.port = broker.port
+    successor.log = broker.data / "successor.log"
+
+    successor.start()
+
+    # Ended before the store was opened, so that it cannot have written since.
+    assert broker.ended() == -signal.SIGKILL
+    assert took_over(successor) == {"pid": broker.pid, "signal": "SIGKILL"}
+    assert bodies(successor) == ["before"]
+    assert send(successor, "after") == 201
+    assert successor.stop() == 0
+
+
+def took_over(successor: Broker) -> dict[str, object]:
+    """Return what a broker said of the process that it ended; it opened the store after that."""
+    lines = [json.loads(line) for line in successor.log.read_text().splitlines() if line[:1] == "{"]
+    events = [line for line in lines if line["event"] in ("store_taken_over", "store_opened")]
+    assert [event["event"] for event in events] == ["store_taken_over", "store_opened"]
+    return {name: events[0][name] for name in ("pid", "signal")}
+
+
+@pytest.mark.crash
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_who_was_taken_over_under_load_never_writes_again(tmp_path: Path) -> None:
+    """Row L2, with a holder that serves: it stops in order, and its last write is before that."""
+    broker = Broker(tmp_path / "data")
+    broker.prepare(**{TOPIC: QUEUES})
+    broker.start()
+    trace = tmp_path / "trace"
+    command = ["strace", "-f", "-ttt", "-qq", "-p", str(broker.pid), "-o", str(trace)]
+    with subprocess.Popen([*command, "-e", "trace=pwritev2,pwrite64,fdatasync,exit_group"]):
+        load = Load(broker)
+        load.start()
+        load.wait_for_acks(200)
+        successor = Broker(broker.data, "manage.py", "broker", "--take-over")
+        successor.port = broker.port
+        successor.log = broker.data / "successor.log"
+        successor.launch()
+        code = broker.ended()
+        assert successor.settled() is None
+        load.wait_for_acks(200)
+        load.stop()
+
+    assert code in (0, -signal.SIGKILL)
+    writes = [line.split() for line in trace.read_text().splitlines() if "pwrite" in line]
+    last = max(float(words[1]) for words in writes)
+    opened_at = datetime.fromisoformat(successor.openings()[-1]["time"]).timestamp()
+    assert last < opened_at
+    judge(load.history, stored(successor))
+    assert successor.stop() == 0
+    report(
+        "L2",
+        acked=len(load.history.acked),
+        acked_lost=0,
+        opened_after_the_last_write_ms=int((opened_at - last) * 1_000),
+    )
+
+
+def test_a_reused_number_is_never_ended(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with subprocess.Popen([sys.executable, "-c", LEAK, str(path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        child = int(other.stdout.readline())
+        # As if the holder had been another process of that number.
+        path.write_text(json.dumps({"pid": other.pid, "identity": "earlier boot/1"}))
+
+        with pytest.raises(CannotTakeOver, match=f"process {other.pid} is not the one"):
+            end_holder(path)
+
+        assert other.poll() is None
+        path.write_text(json.dumps({"pid": other.pid, "identity": identity(other.pid)}))
+        assert end_holder(path)
+        assert other.wait() == -signal.SIGTERM
+        # Its child keeps the lock, and is nobody that the file names.
+        with pytest.raises(CannotTakeOver, match="one that it left behind holds"):
+            end_holder(path)
+        os.kill(child, signal.SIGKILL)
 
 
 def test_of_two_brokers_that_start_together_one_wins(broker: Broker) -> None:

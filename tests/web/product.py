@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ class Product:
         *,
         port: int | None = None,
         worker_processes: int = 0,
+        switches: Sequence[str] = (),
         **variables: str,
     ) -> None:
         self.data = data
@@ -60,7 +62,7 @@ class Product:
         command = [sys.executable, "manage.py", "runmq", "--data", str(data)]
         command += ["--worker-processes", str(worker_processes)]
         self.process = subprocess.Popen(
-            [*command, "--port", str(self.port), "--segment-bytes", SMALL_SEGMENTS],
+            [*command, "--port", str(self.port), "--segment-bytes", SMALL_SEGMENTS, *switches],
             cwd=ROOT,
             env=environment(**variables),
             stdout=subprocess.PIPE,

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
 from apps.engine.errors import Unreachable
-from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
+from apps.engine.types import CatalogSnapshot, GroupSpec, TopicSpec, TopicType
 from apps.topics import services, snapshot
 from apps.topics.models import CatalogVersion, MessageQueue, Topic
 from tests.web.fake_engine import FakeEngine, names
@@ -93,6 +93,26 @@ def test_a_database_from_a_backup_wins_over_a_newer_engine(engine: FakeEngine) -
     assert engine.catalog.version == 91
     services.create_or_change_topic(name="later")
     assert sorted(engine.catalog.topics) == ["kept", "later"]
+
+
+def test_a_database_from_a_backup_takes_over_what_only_the_engine_knows(
+    engine: FakeEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    services.create_or_change_topic(name="kept", queue_count=2)
+    later = TopicSpec(name="later", queue_count=3)
+    groups = {"readers": GroupSpec(name="readers", retry_max=3)}
+    topics = {"kept": TopicSpec(name="kept", queue_count=8), "later": later}
+    engine.publish_catalog(CatalogSnapshot(version=90, topics=topics, groups=groups))
+
+    snapshot.keep()
+
+    counts = {name: spec.queue_count for name, spec in engine.catalog.topics.items()}
+    assert counts == {"kept": 2, "later": 3}
+    assert engine.catalog.groups["readers"].retry_max == 3
+    assert engine.catalog.version == 91
+    (line,) = [line for line in caplog.records if line.message == "catalog_older_than_engine"]
+    assert (line.topics, line.groups) == (["later"], ["readers"])
+    assert not snapshot.keep()
 
 
 def test_a_lost_database_takes_its_topics_from_the_engine(engine: FakeEngine) -> None:

@@ -54,6 +54,20 @@ def test_nothing_new_asks_nothing_of_the_database() -> None:
     assert (written, len(queries)) == (0, 0)
 
 
+def test_rows_that_go_back_at_a_start_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    before = [progress("g", "t", queue, committed=9, delivered=9) for queue in range(3)]
+    OffsetProjector().project(before, now_ms=0)
+    projector = OffsetProjector()
+    now = [progress("g", "t", queue, committed=8 + queue, delivered=12) for queue in range(3)]
+
+    projector.project(now, now_ms=1)
+    # Later a row goes back because somebody has reset it.
+    projector.project([progress("g", "t", 2, committed=0, delivered=12)], now_ms=2)
+
+    (line,) = [line for line in caplog.records if line.message == "progress_ahead_of_log"]
+    assert (line.count, line.group, line.topic, line.queue) == (1, "g", "t", 0)
+
+
 def test_a_start_overwrites_rows_of_the_time_before() -> None:
     OffsetProjector().project([progress("g", "t", 0, committed=9, delivered=9)], now_ms=0)
 

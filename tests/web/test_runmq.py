@@ -102,6 +102,24 @@ def test_a_second_start_says_who_holds_the_store(start: Start) -> None:
     assert first.process.poll() is None
 
 
+@pytest.mark.crash
+def test_a_start_that_takes_over_ends_the_one_that_runs(start: Start) -> None:
+    first = start()
+    first.wait_until_ready()
+    first.request("PUT", "/api/v1/topics/orders", {"queue_count": 1})
+    assert send(first, "kept") == 201
+
+    second = start(switches=("--take-over",))
+    second.wait_until_ready()
+
+    # In order: its parts have ended before the other one began.
+    assert first.end() == Exit.OK
+    (event,) = second.events("store_taken_over")
+    assert (event["pid"], event["signal"]) == (first.process.pid, "SIGTERM")
+    assert pull(second) == ["kept"]
+    assert second.interrupt() == Exit.OK
+
+
 def test_after_kill_9_of_the_supervisor_nothing_is_left_and_nothing_is_lost(start: Start) -> None:
     first = start()
     first.wait_until_ready()

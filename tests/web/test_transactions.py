@@ -38,6 +38,23 @@ def test_giving_up_is_bounded_and_says_that_more_is_left(engine: FakeEngine) -> 
     assert set(engine.give_up_calls) == {services.TRANSACTIONS_PER_CALL}
 
 
+def test_decisions_of_transactions_that_the_log_has_lost_are_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = [("2.1-0", Asked.COMMIT, "done"), ("a.1-0", Asked.ROLL_BACK, "done")]
+    asked += [("ff.1-0", Asked.CHECK, "refused"), ("no id", Asked.CHECK, "done")]
+    for transaction_id, what, answer in asked:
+        TransactionDecision.objects.create(
+            by="ann", asked=what, answer=answer, transaction_id=transaction_id
+        )
+
+    counts = [services.report_unknown_decisions(begun=begun) for begun in (11, 10, 2)]
+
+    assert counts == [0, 1, 2]
+    lines = [line for line in caplog.records if line.message == "decisions_ahead_of_log"]
+    assert [(line.count, line.transaction_id) for line in lines] == [(1, "a.1-0"), (2, "a.1-0")]
+
+
 @pytest.mark.parametrize(
     ("outcome", "asked", "detail"),
     [

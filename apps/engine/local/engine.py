@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
+from apps.engine import processes
 from apps.engine.broker.core import Broker, open_broker
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.config import EngineConfig
@@ -113,6 +114,7 @@ def _owner(clock: Clock) -> dict[str, object]:
     started = datetime.fromtimestamp(clock.wall_ms() / 1000, tz=UTC)
     return {
         "pid": os.getpid(),
+        "identity": processes.identity(os.getpid()),
         "started_at": started.isoformat(timespec="seconds"),
         "command": " ".join(sys.argv),
         "host": os.uname().nodename,

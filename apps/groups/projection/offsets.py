@@ -1,6 +1,7 @@
 """Progress into rows. Knows rows and values, no clock and no engine."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 
 from apps.core.moments import moment
 from apps.engine.types import GroupProgress
@@ -11,6 +12,8 @@ Offsets = tuple[int, int]
 
 # One statement carries six values a row; PostgreSQL takes 65,535 in one.
 _ROWS_PER_STATEMENT = 5_000
+
+_log = logging.getLogger("mqweb.groups")
 
 
 class OffsetProjector:
@@ -33,6 +36,8 @@ class OffsetProjector:
         }
         if not changed:
             return 0
+        if not self._written:
+            _report_ahead(changed)
         updated_at = moment(now_ms)
         ConsumerOffset.objects.bulk_create(
             [
@@ -53,3 +58,20 @@ class OffsetProjector:
         )
         self._written.update(changed)
         return len(changed)
+
+
+def _report_ahead(told: Mapping[Key, Offsets]) -> None:
+    """Say which rows of the time before go back: only a log that was put back has lost progress.
+
+    A reset that was not projected before a kill shows here as well.
+    """
+    rows = ConsumerOffset.objects.values_list("group", "topic", "queue", "committed")
+    ahead = [
+        (group, topic, queue)
+        for group, topic, queue, committed in rows.iterator()
+        if committed > told.get((group, topic, queue), (committed, 0))[0]
+    ]
+    if ahead:
+        group, topic, queue = min(ahead)
+        extra = {"count": len(ahead), "group": group, "topic": topic, "queue": queue}
+        _log.warning("progress_ahead_of_log", extra=extra)

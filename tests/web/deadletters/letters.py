@@ -135,6 +135,13 @@ class LetterEngine(FakeEngine):
             sent_offset=1_000 + queue_offset,
         )
 
+    def put_back(self, group: str, count: int) -> None:
+        """Be the log of an earlier moment, when a group had so many dead letters."""
+        topic = f"%DLQ%{group}"
+        del self.records[topic][count:]
+        if not count:
+            del self.records[topic]
+
     def bury(self, group: str, count: int = 1, **said: Any) -> None:
         """Add dead letters of a group; see `dead_record`."""
         records = self.records.setdefault(f"%DLQ%{group}", [])

@@ -72,6 +72,32 @@ def test_a_new_start_goes_on_behind_the_last_row(engine: LetterEngine) -> None:
     assert states() == ["discarded", "discarded", "discarded", "waiting"]
 
 
+def test_letters_of_a_log_that_was_put_back_make_room_for_others(
+    engine: LetterEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rows are of letters that nobody has; others will lie at their places."""
+    engine.bury("g", 5)
+    engine.bury("h", 2)
+    project(engine)
+    DeadLetter.objects.filter(group="g", queue_offset=4).update(
+        state=State.DISCARDED, discarded_at=moment(1), discard_reason="x"
+    )
+    engine.put_back("g", 3)
+    engine.put_back("h", 0)
+
+    project(engine)
+    engine.bury("g", 1)
+    engine.bury("h", 1)
+    project(engine)
+
+    kept = DeadLetter.objects.order_by("group", "queue_offset")
+    places = list(kept.values_list("group", "queue_offset"))
+    assert places == [("g", 0), ("g", 1), ("g", 2), ("g", 3), ("h", 0)]
+    assert set(kept.values_list("state", flat=True)) == {State.WAITING}
+    lines = [line for line in caplog.records if line.message == "dead_letters_ahead_of_log"]
+    assert sorted((line.group, line.count) for line in lines) == [("g", 2), ("h", 2)]
+
+
 def test_a_database_that_was_restored_catches_up(engine: LetterEngine) -> None:
     clock = HandClock()
     projector = DeadLetterProjector(clock)

@@ -10,7 +10,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.bridge import flags, lifecycle, memory, serving
+from apps.bridge import conf, flags, lifecycle, memory, serving, takeover
 from apps.bridge.exits import Exit
 
 # Requests that are still not answered are cut off when this is over.
@@ -31,9 +31,15 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the flags; manage.py has already turned them into variables."""
         flags.add_flags(parser)
+        flags.add_switches(parser)
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def handle(self, *_args: Any, take_over: bool, **_options: Any) -> None:
         """Serve; exit with a code of `exits.Exit`."""
+        configuration = _configuration()
+        if take_over:
+            # Before the holder ends: its supervisor would start another one meanwhile.
+            configuration.load()
+            _take_over()
         try:
             listening = _listen(settings.MQWEB.host, settings.MQWEB.port)
         except OSError as error:
@@ -45,7 +51,7 @@ class Command(BaseCommand):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)
         memory.keep_buffers()
-        server = _Server(_configuration())
+        server = _Server(configuration)
         with listening:
             try:
                 server.run(sockets=[listening])
@@ -67,6 +73,13 @@ class _Server(uvicorn.Server):
         """Close the engine, then the connections."""
         await lifecycle.stop()
         await super().shutdown(sockets)
+
+
+def _take_over() -> None:
+    try:
+        takeover.end_holder(conf.store_path() / "lock")
+    except takeover.CannotTakeOver as refusal:
+        raise CommandError(str(refusal), returncode=Exit.HELD) from refusal
 
 
 def _listen(host: str, port: int) -> socket.socket:

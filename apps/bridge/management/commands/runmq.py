@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.bridge import embedded, flags
+from apps.bridge import conf, embedded, flags, takeover
 from apps.bridge.children import Program
 from apps.bridge.exits import Exit
 from apps.bridge.runlock import AlreadyRuns, RunLock
@@ -37,11 +37,14 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the flags; manage.py has already turned them into variables."""
         flags.add_flags(parser)
+        flags.add_switches(parser)
 
-    def handle(self, *_args: Any, **_options: Any) -> None:
+    def handle(self, *_args: Any, take_over: bool, **_options: Any) -> None:
         """Run until stopped; exit with a code of `exits.Exit`."""
         clock = SystemClock()
         data: Path = settings.MQWEB.data
+        if take_over:
+            _take_over(data)
         signals = ProcessSignals()
         with signals.caught():
             supervisor = Supervisor(clock=clock, signals=signals)
@@ -92,6 +95,15 @@ class Command(BaseCommand):
             f"mqweb is ready: http://{address}:{port}/   data: {settings.MQWEB.data}   stop: Ctrl-C"
         )
         self.stdout.flush()
+
+
+def _take_over(data: Path) -> None:
+    """End a supervisor with all its parts, or a broker that was started alone."""
+    try:
+        takeover.end_holder(data / "run.lock", stop_ms=takeover.SUPERVISOR_STOP_MS)
+        takeover.end_holder(conf.store_path() / "lock")
+    except takeover.CannotTakeOver as refusal:
+        raise CommandError(str(refusal), returncode=Exit.HELD) from refusal
 
 
 def _start_database(supervisor: Supervisor, clock: Clock, data: Path, inherited: int) -> None:
