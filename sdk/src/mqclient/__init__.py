@@ -74,6 +74,7 @@ from mqclient.producing.settings import (
     QueueInterceptor,
     QueueSelector,
 )
+from mqclient.protocol.backoff import told_to_wait
 from mqclient.searching import FoundMessage, SearchResult, Wanted
 from mqclient.sequences import (
     Finding,
@@ -224,4 +225,5 @@ __all__ = [
     "Unsupported",
     "Wanted",
     "allocate",
+    "told_to_wait",
 ]
