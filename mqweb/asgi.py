@@ -8,6 +8,7 @@ the rest        Django
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import cast
 
@@ -27,13 +28,26 @@ from apps.console.routing import websocket_urlpatterns  # noqa: E402
 from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # noqa: E402
 from apps.doors.control.app import create_app as create_control_app  # noqa: E402
 from apps.doors.control.app import is_control  # noqa: E402
+from apps.doors.guard import figures  # noqa: E402
+from apps.doors.guard.clients import ClientLimits, ClientRates  # noqa: E402
+from apps.doors.guard.limited import limited  # noqa: E402
+from apps.doors.guard.standstill import Watchdog  # noqa: E402
 from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
+from apps.engine.clock import SystemClock  # noqa: E402
 from apps.engine.errors import EngineError  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
 from mqweb.background import Background  # noqa: E402
+from mqweb.protocol import connections  # noqa: E402
 
 _allowed_hosts = frozenset(host.strip("[]") for host in settings.ALLOWED_HOSTS)
+_rates = ClientRates(
+    requests_per_s=settings.MQWEB.client_requests_per_s,
+    bytes_per_s=settings.MQWEB.client_bytes_per_s,
+    requests_max=settings.MQWEB.client_requests_max,
+)
+_watchdog: Watchdog | None = None
+_clients = ClientLimits(_rates, SystemClock())
 _door = create_app(
     bridge.engine_or_none,
     DoorSettings(
@@ -42,6 +56,9 @@ _door = create_app(
         default_ack=AckMode(settings.MQWEB.ack),
         delay_ms_max=settings.MQWEB.delay_ms_max,
         requests_bytes_max=settings.MQWEB.requests_bytes_max,
+    ),
+    own_metrics=lambda in_flight: figures.families(
+        connections, _clients, in_flight, _watchdog.stillness if _watchdog else None
     ),
 )
 _control = create_control_app(
@@ -52,6 +69,9 @@ _control = create_control_app(
 _django = with_body_limit(
     cast("App", get_asgi_application()), body_bytes_max=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 )
+if _rates.are_any:
+    # Only then: a broker without limits pays nothing for them.
+    _door, _django = limited(_door, _clients), limited(_django, _clients)
 _sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
 
 
@@ -71,6 +91,17 @@ async def application(scope: Event, receive: Receive, send: Send) -> None:
         await _lifespan(receive, send)
 
 
+def _watched() -> Callable[[], None]:
+    """Have the loop watched from now on; return what ends it. Nobody watches without a server."""
+    global _watchdog
+    listening = lifecycle.listening()
+    if listening is None:
+        return lambda: None
+    _watchdog = Watchdog(listening)
+    _watchdog.start()
+    return _watchdog.stop
+
+
 async def _lifespan(receive: Receive, send: Send) -> None:
     """Open before the first request; close in reverse order when the server asks for the end."""
     await receive()
@@ -80,6 +111,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         try:
             engine = await lifecycle.open_engine()
             opened.push_async_callback(lifecycle.close_engine, engine)
+            opened.callback(_watched())
             background = Background(engine)
             opened.push_async_callback(background.stop)
             await background.start()

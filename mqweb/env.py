@@ -66,6 +66,28 @@ VARIABLES = (
         default=str(256 * limits.MIB),
         meaning="messages of answers in memory, all together",
     ),
+    Variable(
+        name="MQWEB_CLIENT_REQUESTS_PER_S", default="0", meaning="of one address; 0: any number"
+    ),
+    Variable(
+        name="MQWEB_CLIENT_BYTES_PER_S", default="0", meaning="bodies of one address; 0: any number"
+    ),
+    Variable(
+        name="MQWEB_CLIENT_REQUESTS_MAX",
+        default="0",
+        meaning="requests of one address under way; 0: any number",
+    ),
+    Variable(
+        name="MQWEB_CLIENT_CONNECTIONS_MAX",
+        default="0",
+        meaning="connections of one address; 0: any number",
+    ),
+    Variable(name="MQWEB_CONNECTIONS_MAX", default="10000", meaning="connections, all together"),
+    Variable(name="MQWEB_HEAD_TIMEOUT_MS", default="20000", meaning="for the head of a request"),
+    Variable(name="MQWEB_BODY_TIMEOUT_MS", default="20000", meaning="for a body that hardly comes"),
+    Variable(
+        name="MQWEB_SEND_TIMEOUT_MS", default="20000", meaning="for an answer that nobody reads"
+    ),
     Variable(name="MQWEB_SEGMENT_BYTES", default=str(limits.GIB), meaning="size of log segments"),
     Variable(name="MQWEB_INDEX_SLOTS", default="500000", meaning="hash slots of an index file"),
     Variable(name="MQWEB_INDEX_ENTRIES", default="2000000", meaning="entries of an index file"),
@@ -147,6 +169,10 @@ _RESERVE_BYTES_MAX = 1024 * limits.GIB
 # The largest request and the largest answer must find room.
 _IN_MEMORY_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
 _IN_MEMORY_BYTES_MAX = 1024 * limits.GIB
+# As many digits as are read.
+_RATE_MAX = 999_999_999_999
+_CONNECTIONS_MAX = 1_000_000
+_STANDSTILL_MS_MAX = 600_000
 # RocketMQ's own sizes fit four times: 80 MB of slots are kept in memory then.
 _INDEX_SLOTS_MIN = 1_000
 _INDEX_SLOTS_MAX = 20_000_000
@@ -194,6 +220,14 @@ class Environment:
     disk_percent_max: int
     requests_bytes_max: int
     answers_bytes_max: int
+    client_requests_per_s: int
+    client_bytes_per_s: int
+    client_requests_max: int
+    client_connections_max: int
+    connections_max: int
+    head_timeout_ms: int
+    body_timeout_ms: int
+    send_timeout_ms: int
     segment_bytes: int
     index_slots: int
     index_entries: int
@@ -257,6 +291,16 @@ def read(environ: Mapping[str, str]) -> Environment:
         answers_bytes_max=_integer(
             values, "MQWEB_ANSWERS_BYTES_MAX", _IN_MEMORY_BYTES_MIN, _IN_MEMORY_BYTES_MAX
         ),
+        client_requests_per_s=_integer(values, "MQWEB_CLIENT_REQUESTS_PER_S", 0, _RATE_MAX),
+        client_bytes_per_s=_integer(values, "MQWEB_CLIENT_BYTES_PER_S", 0, _RATE_MAX),
+        client_requests_max=_integer(values, "MQWEB_CLIENT_REQUESTS_MAX", 0, _CONNECTIONS_MAX),
+        client_connections_max=_integer(
+            values, "MQWEB_CLIENT_CONNECTIONS_MAX", 0, _CONNECTIONS_MAX
+        ),
+        connections_max=_integer(values, "MQWEB_CONNECTIONS_MAX", 1, _CONNECTIONS_MAX),
+        head_timeout_ms=_integer(values, "MQWEB_HEAD_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
+        body_timeout_ms=_integer(values, "MQWEB_BODY_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
+        send_timeout_ms=_integer(values, "MQWEB_SEND_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
         segment_bytes=_integer(
             values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
         ),

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 import sys
 from dataclasses import dataclass
 
@@ -35,11 +36,23 @@ class Stop:
 
 _refusal: Refusal | None = None
 _stop: Stop | None = None
+_listening: socket.socket | None = None
 
 
 def refusal() -> Refusal | None:
     """Return why the last opening failed; None when it did not."""
     return _refusal
+
+
+def listens_on(listening: socket.socket) -> None:
+    """Take note of the socket this process is reached by; whoever made it closes it."""
+    global _listening
+    _listening = listening
+
+
+def listening() -> socket.socket | None:
+    """Return the socket this process is reached by; None where no server runs."""
+    return _listening
 
 
 def expect_stop() -> Stop:

@@ -14,6 +14,7 @@ ROWS = (
     *(f"P{number}" for number in range(1, 13)),
     *(f"S{number}" for number in range(1, 11)),
     *(f"E{number}" for number in range(1, 10)),
+    "N2",
     *(f"L{number}" for number in range(1, 9)),
     *(f"H{number}" for number in (*range(1, 9), 10, 11)),
 )

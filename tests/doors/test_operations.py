@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
+from apps.doors.guard import figures
+from apps.doors.guard.clients import ClientLimits, ClientRates
+from apps.doors.guard.connections import ConnectionRules, Connections
 from apps.doors.http import metrics, openapi
 from apps.doors.http.app import create_app
+from apps.doors.http.inflight import InFlight
 from apps.doors.http.pull import PARAMETERS
 from apps.doors.http.routing import ROWS
 from apps.doors.http.settings import DoorSettings
+from apps.engine.clock import SystemClock
 from apps.engine.grouptypes import QueueBacklog
 from tests.doors.asgi import Client, Response
 from tests.doors.fake_engine import ManualClock
@@ -243,7 +248,13 @@ async def test_metrics_are_well_formed(client: Client) -> None:
 def test_every_metric_is_explained_to_operators(engine: Recorder) -> None:
     explained = Path(__file__).parents[2].joinpath("docs", "OPERATIONS.md").read_text()
 
-    names = {metric.name for metric in metrics.families(engine)}
+    around = figures.families(
+        Connections(ConnectionRules(), SystemClock()),
+        ClientLimits(ClientRates(), SystemClock()),
+        InFlight(1),
+        None,
+    )
+    names = {metric.name for metric in (*metrics.families(engine), *around)}
 
     assert len(names) > 20
     assert {name for name in names if f"`{name}`" not in explained} == set()

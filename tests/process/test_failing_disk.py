@@ -1,5 +1,7 @@
 """Disks whose syncs fail or hang under a whole broker: what clients are told, and what is left."""
 
+import http.client
+import json
 import shutil
 import subprocess
 import threading
@@ -16,6 +18,7 @@ from tests.process.product import Unanswered
 pytestmark = pytest.mark.process
 HANGING = ("tests/process/hanging_broker.py",)
 NOTICED_S_MAX = 3.0
+STEADY_S = 5.0
 
 
 def send_until_it_fails(broker: Limited) -> tuple[list[str], list[tuple[str, object]]]:
@@ -180,3 +183,49 @@ def test_a_slow_disk_widens_the_group_of_a_sync(tmp_path: Path, delay_ms: int) -
 def _syncs(broker: Limited) -> int:
     lines = broker.call("GET", "/metrics")[1].decode().splitlines()
     return int(next(float(line.split()[-1]) for line in lines if line.startswith("mqweb_syncs")))
+
+
+class Steady(threading.Thread):
+    """Sends one message after the other on a connection of its own."""
+
+    def __init__(self, broker: Limited, end_s: float) -> None:
+        super().__init__()
+        self._broker, self._end_s = broker, end_s
+        self.count = 0
+
+    def run(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._broker.port, timeout=30)
+        body = json.dumps({"messages": [{"body": "x" * 100}]})
+        headers = {"Content-Type": "application/json"}
+        while time.monotonic() < self._end_s:
+            connection.request("POST", f"/api/v1/topics/{TOPIC}/messages", body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 201
+            self.count += 1
+        connection.close()
+
+
+@pytest.mark.crash
+def test_64_senders_share_the_syncs_of_a_slow_disk(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    broker = Limited(data, *HANGING)
+    broker.prepare(**{TOPIC: 1, TICKS: 1})
+    broker.start()
+    (data / "slow").write_text("50")
+    syncs = _syncs(broker)
+    start = time.monotonic()
+    senders = [Steady(broker, start + STEADY_S) for _ in range(64)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    took_s = time.monotonic() - start
+
+    count = sum(sender.count for sender in senders)
+    shared = count / (_syncs(broker) - syncs)
+    print(f"{count / took_s:.0f} acknowledged a second, {shared:.0f} a sync")
+    # What a second brings is the machine's; that senders share syncs is ours.
+    assert shared >= 20
+    (data / "slow").unlink()
+    assert broker.stop() == 0

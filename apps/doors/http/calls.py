@@ -3,7 +3,7 @@
 import itertools
 import re
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import isawaitable
@@ -43,12 +43,19 @@ class RequestIds:
         return b"%s-%x" % (self._prefix, next(self._counter))
 
 
+def no_metrics(_in_flight: InFlight) -> Iterable[Any]:
+    """Have no figures to tell."""
+    return ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Door:
     """What lives as long as the door does."""
 
     settings: DoorSettings
     clock: Clock
+    own_metrics: Callable[[InFlight], Iterable[Any]] = no_metrics
+    """What stands around the door and has figures of its own: families of `metrics.Metric`."""
     message_ids: MessageIds = field(default_factory=MessageIds)
     request_ids: RequestIds = field(default_factory=RequestIds)
     in_flight: InFlight = field(init=False)

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 
 from apps.doors.http.answers import METRICS, Answer
 from apps.doors.http.calls import Call, Door
@@ -40,10 +40,10 @@ class Metric:
     samples: Sequence[Sample]
 
 
-async def metrics(_door: Door, call: Call) -> Answer:
-    """Answer with every metric of the engine; others have their turn between two of them."""
+async def metrics(door: Door, call: Call) -> Answer:
+    """Answer with every metric there is; others have their turn between two of them."""
     parts: list[str] = []
-    for metric in families(call.engine):
+    for metric in chain(families(call.engine), door.own_metrics(door.in_flight)):
         parts.append(render(metric))
         await asyncio.sleep(0)
     return 200, METRICS, "".join(parts).encode()

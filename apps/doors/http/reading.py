@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote_plus
 
 import msgspec
+import numpy as np
 
 from apps.doors.http.calls import Call, Receive
 from apps.doors.http.refusals import ClientGone, Refusal, invalid
@@ -23,6 +24,8 @@ LONG_MAX = 2**63 - 1
 _DETAIL_CHARACTERS_MAX = 300
 # The largest of these names every message of the largest receive, 45 characters a handle.
 _COMMAND_BYTES_MAX = MIB
+# Smaller texts find room in what the process has kept.
+_LARGE_BYTES = 64 * 1024
 _any_json = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -116,7 +119,14 @@ def is_json(content_type: bytes) -> bool:
 
 
 def decode(decoder: msgspec.json.Decoder[_Value], data: bytes | bytearray) -> _Value:
-    """Return the value of a JSON text; raise Refusal, naming the place of a wrong value."""
+    """Return the value of a JSON text; raise Refusal, naming the place of a wrong value.
+
+    Raises MemoryError where there is no room for a second copy of it.
+    """
+    if len(data) >= _LARGE_BYTES:
+        # The decoder does not look whether it was given the memory for a text; a process without
+        # any would die of it. What is asked for here is given back at once and found by it.
+        np.empty(len(data) + _LARGE_BYTES, np.uint8)
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:

@@ -75,6 +75,7 @@ from mqclient.producing.settings import (
     QueueInterceptor,
     QueueSelector,
 )
+from mqclient.protocol.backoff import told_to_wait
 from mqclient.searching import FoundMessage, SearchResult, Wanted
 from mqclient.sequences import (
     Finding,
@@ -226,4 +227,5 @@ __all__ = [
     "Unsupported",
     "Wanted",
     "allocate",
+    "told_to_wait",
 ]

@@ -10,7 +10,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.bridge import conf, flags, lifecycle, memory, serving, takeover
+from apps.bridge import conf, flags, lifecycle, memory, takeover
 from apps.bridge.exits import Exit
 
 # Requests that are still not answered are cut off when this is over.
@@ -53,6 +53,7 @@ class Command(BaseCommand):
         memory.keep_buffers()
         server = _Server(configuration)
         with listening:
+            lifecycle.listens_on(listening)
             try:
                 server.run(sockets=[listening])
             except SystemExit as ended:
@@ -99,10 +100,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _configuration() -> uvicorn.Config:
     return uvicorn.Config(
-        # A name, not an import: the composition root stands above this application.
+        # Names, not imports: the composition root stands above this application.
         "mqweb.asgi:application",
         loop="uvloop",
-        http=serving.Protocol,
+        http="mqweb.protocol:Protocol",
         ws="websockets-sansio",
         lifespan="on",
         log_config=None,

@@ -1,12 +1,10 @@
 """`mq consume` and `mq tail`: messages as lines. Knows the consumers and the output stream."""
 
 import argparse
-import base64
 import contextlib
-import json
-import sys
 from collections.abc import Callable
 
+from mqclient.cli.lines import json_line, write
 from mqclient.consuming.lite import LitePullConsumer
 from mqclient.consuming.simple import SimpleConsumer
 from mqclient.errors import MqError, UnknownQueue
@@ -77,37 +75,10 @@ def filter_of(arguments: argparse.Namespace) -> Filter:
     return arguments.filter if arguments.sql is None else Sql(arguments.sql)
 
 
-def write(messages: list[Message], line_of: Callable[[Message], bytes]) -> None:
-    """Write messages and see that they have left this process; raise OSError."""
-    if messages:
-        sys.stdout.buffer.write(b"".join(map(line_of, messages)))
-        sys.stdout.buffer.flush()
-
-
 def line_of_format(name: str) -> Callable[[Message], bytes]:
     """Return what makes a line of a message."""
-    return _json_line if name == "json" else _text_line
+    return json_line if name == "json" else _text_line
 
 
 def _text_line(message: Message) -> bytes:
     return message.body + b"\n"
-
-
-def _json_line(message: Message) -> bytes:
-    document: dict[str, object] = {
-        "topic": message.topic,
-        "queue": message.queue,
-        "offset": str(message.queue_offset),
-        "message_id": message.message_id,
-        "tag": message.tag,
-        "keys": list(message.keys),
-        "sharding_key": message.sharding_key,
-        "properties": message.properties,
-        "born_time_ms": message.born_time_ms,
-        "store_time_ms": message.store_time_ms,
-    }
-    try:
-        document["body"] = message.body.decode()
-    except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(message.body).decode("ascii")
-    return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"

@@ -1,12 +1,11 @@
 """`mq find`: messages by key, id, place, time and tag. Knows the admin face and the output."""
 
 import argparse
-import base64
-import json
 import sys
 from typing import cast
 
 from mqclient.admin import Admin
+from mqclient.cli.lines import json_line, write
 from mqclient.searching import FoundMessage, Wanted
 
 _WANTED = (
@@ -22,8 +21,7 @@ def find(arguments: argparse.Namespace) -> None:
     with Admin(arguments.server, token=arguments.token) as admin:
         result = admin.search(arguments.topic, **wanted)
     line_of = _json_line if arguments.json else _text_line
-    sys.stdout.buffer.write(b"".join(map(line_of, result.messages)))
-    sys.stdout.buffer.flush()
+    write(result.messages, line_of)
     count = len(result.messages)
     if result.truncated:
         sys.stderr.write(f"mq: there is more: these are the newest {count}\n")
@@ -46,21 +44,4 @@ def _text_line(message: FoundMessage) -> bytes:
 
 
 def _json_line(message: FoundMessage) -> bytes:
-    document: dict[str, object] = {
-        "topic": message.topic,
-        "queue": message.queue,
-        "offset": str(message.queue_offset),
-        "message_id": message.message_id,
-        "tag": message.tag,
-        "keys": list(message.keys),
-        "sharding_key": message.sharding_key,
-        "properties": dict(message.properties),
-        "born_time_ms": message.born_time_ms,
-        "store_time_ms": message.store_time_ms,
-        "reconsume_times": message.reconsume_times,
-    }
-    try:
-        document["body"] = message.body.decode()
-    except UnicodeDecodeError:
-        document["body_base64"] = base64.b64encode(message.body).decode("ascii")
-    return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return json_line(message, reconsume_times=message.reconsume_times)

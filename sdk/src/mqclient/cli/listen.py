@@ -6,7 +6,8 @@ Knows the push consumer and the output stream.
 import argparse
 import threading
 
-from mqclient.cli.consume import filter_of, line_of_format, write
+from mqclient.cli.consume import filter_of, line_of_format
+from mqclient.cli.lines import write
 from mqclient.consuming.push.consumer import PushConsumer
 from mqclient.consuming.push.listening import Consumed, ListenerContext
 from mqclient.wire.records import Message

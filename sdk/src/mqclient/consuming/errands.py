@@ -8,10 +8,16 @@ same errand has overtaken.
 from typing import Any, Protocol
 
 from mqclient.errors import MqError
+from mqclient.protocol.backoff import told_s
 from mqclient.protocol.calls import Call
 
 # What a broker refused once it would refuse again at once; a restart takes about as long.
 RETRY_S = 1.0
+
+
+def again_s(now_s: float, error: MqError | None) -> float:
+    """Return when to ask again what was not answered: later where the broker said so."""
+    return now_s + max(RETRY_S, told_s(error))
 
 
 class Errand(Protocol):

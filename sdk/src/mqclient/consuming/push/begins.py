@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from mqclient.consuming.errands import RETRY_S, Errand
+from mqclient.consuming.errands import Errand, again_s
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.errors import MqError
@@ -62,10 +62,11 @@ class Beginner(Errand):
             starts = self._starts(asked, answer)
         else:
             logger.warning("it is unknown where %s begins: %s", asked[0].place, error)
+        later_s = again_s(now_s, error)
         for snapshot in asked:
             start = starts.get(snapshot.place)
             if start is None:
-                self._not_before_s = now_s + RETRY_S
+                self._not_before_s = later_s
                 self._is_waited_for = True
             elif not snapshot.is_dropped:
                 snapshot.start(start)

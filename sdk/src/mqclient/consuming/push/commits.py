@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mqclient.consuming.errands import RETRY_S
+from mqclient.consuming.errands import again_s
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.errors import MqError, Refused, StaleGeneration
@@ -135,7 +135,7 @@ class Committer:
                 entry.snapshot.committed = entry.offset
                 self._settle(entry)
         elif not isinstance(error, Refused):
-            self._not_before_s = now_s + RETRY_S
+            self._not_before_s = again_s(now_s, error)
             self._due_s = min(self._due_s, self._not_before_s)
             # An ordinary commit is overtaken by the next; a last word has no next.
             self._lasts += [entry for entry in sent if entry.is_last]

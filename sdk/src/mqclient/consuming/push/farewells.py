@@ -7,7 +7,7 @@ released: the broker's lease then decides when another may begin.
 import logging
 from collections.abc import Callable
 
-from mqclient.consuming.errands import RETRY_S
+from mqclient.consuming.errands import again_s
 from mqclient.consuming.push.commits import Committer, Entry
 from mqclient.consuming.push.locks import LockKeeper
 from mqclient.consuming.push.settings import PushSettings
@@ -107,10 +107,11 @@ class Farewells:
     def done(self, _answer: LockAnswer | None, error: MqError | None, now_s: float) -> None:
         """Take that locks were released; a second request is made, not a third."""
         asked, self._asked = self._asked, ()
+        later_s = again_s(now_s, error)
         for place in asked:
             if error is not None and error.retriable and not self._to_release[place]:
                 self._to_release[place] += 1
-                self._not_before_s = now_s + RETRY_S
+                self._not_before_s = later_s
                 continue
             if error is not None:
                 logger.warning("%s is not released and waits for its lease: %s", place, error)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mqclient.clock import Clock
-from mqclient.consuming.errands import RETRY_S
+from mqclient.consuming.errands import again_s
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.errors import MqError
 from mqclient.protocol.calls import Call, Calls
@@ -103,8 +103,9 @@ class LockKeeper:
         if answer is None:
             if error is not None and not error.retriable:
                 logger.warning("locks are refused, asking again: %s", error)
+            ask_s = again_s(now_s, error)
             for lock in asked.values():
-                lock.ask_s = now_s + RETRY_S
+                lock.ask_s = ask_s
             return
         granted = {grant.place: grant for grant in answer.locked}
         for place, lock in asked.items():

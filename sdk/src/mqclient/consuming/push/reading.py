@@ -10,6 +10,7 @@ from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
 from mqclient.consuming.subscriptions import tags_of
 from mqclient.errors import Busy, LockLost, MqError, StaleGeneration
+from mqclient.protocol.backoff import told_s
 from mqclient.protocol.calls import Call, Calls
 from mqclient.values import PullStatus, Reader, TopicQueue
 from mqclient.wire.batches import Pulled
@@ -190,4 +191,4 @@ class Reading:
             logger.warning("%s cannot be read, trying on: %s", snapshot.place, error)
         doubled_s = _BUSY_PAUSE_S * 2 ** min(snapshot.pull_attempt - 1, 16)
         pause_s = min(doubled_s, RETRY_S) if isinstance(error, Busy) else RETRY_S
-        snapshot.not_before_s = now_s + max(pause_s, error.retry_after_s or 0.0)
+        snapshot.not_before_s = now_s + max(pause_s, told_s(error))
