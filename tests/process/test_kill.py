@@ -89,11 +89,11 @@ def kill_and_judge(broker: Broker, *, kills: int, seed: int) -> None:
 
 
 def test_kill_9_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    kill_and_judge(Broker(tmp_path), kills=3, seed=seed_of_run())
+    kill_and_judge(Broker(tmp_path), kills=2, seed=seed_of_run())
 
 
 def test_a_power_cut_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    kill_and_judge(Broker(tmp_path, *VOLATILE), kills=3, seed=seed_of_run())
+    kill_and_judge(Broker(tmp_path, *VOLATILE), kills=2, seed=seed_of_run())
 
 
 def test_answering_before_the_sync_is_noticed(
