@@ -1,6 +1,6 @@
 """The composition root of the broker process: what is opened, in which order, and who answers what.
 
-data plane      apps.doors.http, without Django
+data plane      apps.doors.http, without Django; apps.doors.lane, without HTTP
 our processes   apps.doors.control, without Django
 websockets      Channels, from pages of our own hosts only
 the rest        Django
@@ -28,22 +28,26 @@ from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # no
 from apps.doors.control.app import create_app as create_control_app  # noqa: E402
 from apps.doors.control.app import is_control  # noqa: E402
 from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
+from apps.doors.http.calls import Door  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
+from apps.doors.lane.app import create_app as create_lane_app  # noqa: E402
+from apps.doors.lane.app import is_lane  # noqa: E402
+from apps.engine.clock import SystemClock  # noqa: E402
 from apps.engine.errors import EngineError  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
 from mqweb.background import Background  # noqa: E402
 
 _allowed_hosts = frozenset(host.strip("[]") for host in settings.ALLOWED_HOSTS)
-_door = create_app(
-    bridge.engine_or_none,
-    DoorSettings(
-        auth=settings.MQWEB.auth,
-        allowed_hosts=_allowed_hosts,
-        default_ack=AckMode(settings.MQWEB.ack),
-        delay_ms_max=settings.MQWEB.delay_ms_max,
-        requests_bytes_max=settings.MQWEB.requests_bytes_max,
-    ),
+_door_settings = DoorSettings(
+    auth=settings.MQWEB.auth,
+    allowed_hosts=_allowed_hosts,
+    default_ack=AckMode(settings.MQWEB.ack),
+    delay_ms_max=settings.MQWEB.delay_ms_max,
+    requests_bytes_max=settings.MQWEB.requests_bytes_max,
 )
+_shared = Door(settings=_door_settings, clock=SystemClock())
+_door = create_app(bridge.engine_or_none, _door_settings, door=_shared)
+_lane = create_lane_app(bridge.engine_or_none, _shared)
 _control = create_control_app(
     bridge.engine_or_none,
     token=control.token_of(settings.SECRET_KEY),
@@ -61,6 +65,8 @@ async def application(scope: Event, receive: Receive, send: Send) -> None:
     if kind == "http":
         if is_data_plane(scope["path"], scope["method"]):
             await _door(scope, receive, send)
+        elif is_lane(scope["path"]):
+            await _lane(scope, receive, send)
         elif is_control(scope["path"]):
             await _control(scope, receive, send)
         else:

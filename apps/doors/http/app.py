@@ -70,14 +70,20 @@ _CLOSE = (b"connection", b"close")
 
 
 def create_app(
-    engine_of: EngineOf, settings: DoorSettings, *, clock: Clock | None = None
+    engine_of: EngineOf,
+    settings: DoorSettings,
+    *,
+    clock: Clock | None = None,
+    door: Door | None = None,
 ) -> Application:
     """Return the ASGI application of the data plane.
+
+    `door` is its state where another door shares limits and counts with it.
 
     `engine_of` is asked on every request and returns None while no engine is open; requests are
     then answered 503. The application serves HTTP only: lifespan and web sockets are its caller's.
     """
-    door = Door(settings=settings, clock=clock or SystemClock())
+    door = door or Door(settings=settings, clock=clock or SystemClock())
     is_allowed_host = host_check(settings.allowed_hosts)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
