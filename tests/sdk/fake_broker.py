@@ -33,6 +33,7 @@ from tests.sdk.fake_bytes import (
 from tests.sdk.fake_failures import Failures
 from tests.sdk.fake_faults import Fault
 from tests.sdk.fake_groups import new_groups
+from tests.sdk.fake_lane import GRANTED, PROTOCOL, frame_of, request_of
 from tests.sdk.fake_later import Later
 
 __all__ = [
@@ -79,6 +80,9 @@ class FakeBroker:
         self.under_way: Counter[str] = Counter()
         self.under_way_max: Counter[str] = Counter()
         self.answers_per_connection_max = 1_000_000_000
+        self.has_lane = True
+        self.lane_count = 0
+        self.lane_requests: list[str] = []
         self.port = 0
         self._changed: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -163,6 +167,10 @@ class FakeBroker:
                 headers = dict(
                     line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line
                 )
+                if headers.get("upgrade") == PROTOCOL and self.has_lane:
+                    writer.write(GRANTED)
+                    await self._lane(head, reader, writer)
+                    return
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 answer = await self._served(head, headers, body)
                 if answer is None:
@@ -175,6 +183,23 @@ class FakeBroker:
             pass
         finally:
             writer.close()
+
+    async def _lane(
+        self, asked: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.lane_count += 1
+        _, _, more = asked.partition("\r\n")
+        for _ in range(self.answers_per_connection_max):
+            start = await reader.readexactly(16)
+            rest = await reader.readexactly(int.from_bytes(start[:4]) - 12)
+            number, line, headers, body = request_of(start, rest)
+            self.lane_requests.append(line)
+            answer = await self._served(f"{line}\r\n{more}", headers, body)
+            if answer is None:
+                writer.transport.abort()
+                return
+            writer.write(frame_of(number, answer))
+            await writer.drain()
 
     async def _served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None:
         method, target, _ = head.split("\r\n", 1)[0].split(" ")
