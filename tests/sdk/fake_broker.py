@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -32,23 +31,14 @@ from tests.sdk.fake_bytes import (
 )
 from tests.sdk.fake_failures import Failures
 from tests.sdk.fake_faults import Fault
-from tests.sdk.fake_groups import new_groups
-from tests.sdk.fake_lane import GRANTED, PROTOCOL, frame_of, request_of
+from tests.sdk.fake_groups import Delivery, new_groups
+from tests.sdk.fake_lane import PROTOCOL, carry
 from tests.sdk.fake_later import Later
 
 __all__ = [
     "FakeBroker", "Fault", "body_of", "make_batch", "make_record", "properties_of", "split_batch",
     "text",
 ]  # fmt: skip
-
-
-@dataclass
-class Delivery:
-    """Messages handed out under one token."""
-
-    topic: str
-    queue: int
-    offsets: set[int]
 
 
 class FakeBroker:
@@ -168,11 +158,11 @@ class FakeBroker:
                     line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line
                 )
                 if headers.get("upgrade") == PROTOCOL and self.has_lane:
-                    writer.write(GRANTED)
-                    await self._lane(head, reader, writer)
+                    self.lane_count += 1
+                    await carry(self, head, reader, writer)
                     return
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
-                answer = await self._served(head, headers, body)
+                answer = await self.served(head, headers, body)
                 if answer is None:
                     writer.transport.abort()
                     return
@@ -184,24 +174,7 @@ class FakeBroker:
         finally:
             writer.close()
 
-    async def _lane(
-        self, asked: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        self.lane_count += 1
-        _, _, more = asked.partition("\r\n")
-        for _ in range(self.answers_per_connection_max):
-            start = await reader.readexactly(16)
-            rest = await reader.readexactly(int.from_bytes(start[:4]) - 12)
-            number, line, headers, body = request_of(start, rest)
-            self.lane_requests.append(line)
-            answer = await self._served(f"{line}\r\n{more}", headers, body)
-            if answer is None:
-                writer.transport.abort()
-                return
-            writer.write(frame_of(number, answer))
-            await writer.drain()
-
-    async def _served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None:
+    async def served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None:
         method, target, _ = head.split("\r\n", 1)[0].split(" ")
         line = f"{method} {target}"
         self.requests.append(line)

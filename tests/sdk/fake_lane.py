@@ -3,7 +3,9 @@
 Uses `struct` alone, as the rest of it.
 """
 
+import asyncio
 import struct
+from typing import Protocol
 from urllib.parse import quote
 
 PROTOCOL = "mqweb-lane/1"
@@ -12,6 +14,34 @@ _ACKS = ("", "&ack=sync", "&ack=async", "&ack=oneway")
 _KINDS = {
     b"application/vnd.mqweb.records": 1, b"application/json": 2, b"application/problem+json": 3,
 }  # fmt: skip
+
+
+class Broker(Protocol):
+    """What the lane needs of the broker."""
+
+    answers_per_connection_max: int
+    lane_requests: list[str]
+
+    async def served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None: ...
+
+
+async def carry(
+    broker: Broker, asked: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Grant the lane and serve its frames; `asked` is the head that asked for it."""
+    writer.write(GRANTED)
+    _, _, more = asked.partition("\r\n")
+    for _ in range(broker.answers_per_connection_max):
+        start = await reader.readexactly(16)
+        rest = await reader.readexactly(int.from_bytes(start[:4]) - 12)
+        number, line, headers, body = request_of(start, rest)
+        broker.lane_requests.append(line)
+        answer = await broker.served(f"{line}\r\n{more}", headers, body)
+        if answer is None:
+            writer.transport.abort()
+            return
+        writer.write(frame_of(number, answer))
+        await writer.drain()
 
 
 def request_of(head: bytes, rest: bytes) -> tuple[int, str, dict[str, str], bytes]:
