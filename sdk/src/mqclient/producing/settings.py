@@ -52,9 +52,9 @@ class ProducerSettings:
     its messages wait as long as the youngest of them may. It costs the broker a look at every
     message, and nothing is gained where duplicates are sorted out by the consumer, so it is off.
 
-    `lane` has sends travel without HTTP, where the server takes them so, which costs the broker less; where it
-    does not, or something in between does not, they go by HTTP and a log line says so. What a send
-    means, and what its errors mean, is the same on both ways.
+    `lane` has sends travel without HTTP, where the server takes them so, which costs the broker
+    less; where it does not, or something in between does not, they go by HTTP and a log line says
+    so. What a send means, and what its errors mean, is the same on both ways.
     """
 
     ack: AckMode = AckMode.SYNC
