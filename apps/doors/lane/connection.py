@@ -38,6 +38,7 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
         # Head and name are little beside the batch itself.
         bytes_max = door.settings.batch_bytes_max + wire.BATCH_TABLE_BYTES_MAX + 1024
         self._reader = FrameReader(bytes_max=bytes_max, admit=self._why_no_room)
+        self._large_share = Share(door.in_flight)
         self._answers: list[bytes] = []
         self._unanswered = 0
         self._request_count = 0
@@ -68,7 +69,7 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
             # Read and dropped; what was asked before is still being answered.
             return
         try:
-            requests = self._reader.received(nbytes)
+            requests = self._received(nbytes)
         except BadFrame as bad:
             self._write(sending.failure(self._door, bad.number, bad.reason))
             self.shutdown()
@@ -113,6 +114,7 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
         if self._stall is not None:
             self._stall.cancel()
         self._answers.clear()
+        self._large_share.release()
         self.gone()
 
     # --- what the server calls -----------------------------------------------------------------
@@ -124,8 +126,19 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
 
     # --- requests and answers ------------------------------------------------------------------
 
+    def _received(self, count: int) -> list[Request]:
+        """Take bytes; a large frame counts as it comes, and is dropped when that is too much."""
+        if self._reader.is_large:
+            try:
+                self._large_share.take(count)
+            except Refusal as refusal:
+                self._large_share.release()
+                return self._reader.drop_large(count, refusal)
+        return self._reader.received(count)
+
     def _begin_large(self) -> None:
         self._is_large_due = False
+        self._large_share.release()
         if not self._transport.is_closing():
             # It was whole before the end came, if that has come.
             self._begin(self._reader.take_large())

@@ -106,6 +106,11 @@ class FrameReader:
         return memoryview(self._small)[self._filled :]
 
     @property
+    def is_large(self) -> bool:
+        """Say whether what comes next belongs to a large frame."""
+        return self._large is not None
+
+    @property
     def is_large_whole(self) -> bool:
         """Say whether a large frame is complete, to be taken by `take_large`."""
         return self._large is not None and self._large_filled == len(self._large)
@@ -150,6 +155,19 @@ class FrameReader:
         # Cutting the front of a bytearray moves its start; nothing is copied.
         del data[:body_at]
         return Request(number, verb, flags, queue, name, data)
+
+    def drop_large(self, count: int, why: Exception) -> list[Request]:
+        """Take so many bytes and drop the large frame they are of; return it if this is its end."""
+        data, self._large = self._large, None
+        assert data is not None
+        _, number, verb, flags, _, queue = _REQUEST.unpack_from(data)
+        request = Request(number, verb, flags, queue, b"", bytearray(), why)
+        self._filled = 0
+        left = len(data) - self._large_filled - count
+        if not left:
+            return [request]
+        self._skipped = request, left
+        return []
 
     def _begin_large(self, at: int, frame_bytes: int) -> int:
         """Go on in a buffer for one frame; return where the small buffer is not taken yet."""

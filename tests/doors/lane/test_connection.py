@@ -259,6 +259,36 @@ async def test_what_has_no_room_is_refused_for_now_and_the_next_is_served(
     lane.end()
 
 
+@pytest.mark.parametrize("cut", [150 * KIB, -1], ids=["in the middle", "at the last byte"])
+async def test_a_large_request_is_dropped_when_others_take_the_room_meanwhile(
+    lane: Lane, cut: int
+) -> None:
+    in_flight = lane.door.in_flight
+    data = frame(7, batch(bytes(200 * KIB)))
+    await lane.send(data[:cut])
+    held_bytes, taken = in_flight.bytes, in_flight.bytes_max - in_flight.bytes
+    in_flight.bytes += taken
+    await lane.send(data[cut:])
+    in_flight.bytes -= taken
+    await lane.send(frame(8, batch(b"good")))
+
+    refused, served = await lane.answers(2)
+
+    assert held_bytes > 0
+    assert (refused.number, refused.status, refused.retry_after_s) == (7, 503, 1)
+    assert (served.status, in_flight.bytes, in_flight.refused_count) == (201, 0, 1)
+    lane.end()
+
+
+async def test_a_large_request_that_is_cut_off_holds_no_memory(lane: Lane) -> None:
+    await lane.send(frame(7, batch(bytes(200 * KIB)))[: 150 * KIB])
+    held_bytes = lane.door.in_flight.bytes
+    lane.end()
+
+    assert held_bytes > 0
+    assert lane.door.in_flight.bytes == 0
+
+
 async def test_without_an_engine_requests_are_refused_for_now(door: Door) -> None:
     lane = Lane(door, None)
     await lane.send(frame(7, batch(b"x")))
