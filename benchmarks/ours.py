@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ class MqwebClient:
     """Send message by message into the producer's buffer, instead of many in one call."""
     is_by_position: bool = False
     """Read queues by position (LitePullConsumer), instead of by lease (SimpleConsumer)."""
+    is_lane: bool = False
+    """Send over the lane, instead of by HTTP."""
 
     def create(self, topic: str) -> None:
         """Make a topic of four queues."""
@@ -109,7 +111,9 @@ class MqwebClient:
         return f"http://{HOST}:{self.port}"
 
     def _producer(self, **settings: Any) -> mqclient.Producer:  # By name, as the SDK takes them.
-        return mqclient.Producer(self._server, ack=self.ack, timeout_s=_TIMEOUT_S, **settings)
+        return mqclient.Producer(
+            self._server, ack=self.ack, timeout_s=_TIMEOUT_S, lane=self.is_lane, **settings
+        )
 
     def _consumer(self, topic: str) -> mqclient.SimpleConsumer:
         wait_ms = int(PATIENCE_S * 1000)
@@ -183,12 +187,15 @@ class Mqweb:
         return MqwebClient(self._port, self._ack)
 
     def clients(self) -> Sequence[Variant]:
-        """Return the two ways to send and the two ways to read."""
+        """Return the two ways to send, by HTTP and over the lane, and the two ways to read."""
         many = self.mqweb_client()
-        piecemeal = MqwebClient(self._port, self._ack, is_piecemeal=True, is_by_position=True)
+        piecemeal = replace(many, is_piecemeal=True, is_by_position=True)
+        many_lane, piecemeal_lane = replace(many, is_lane=True), replace(piecemeal, is_lane=True)
         return [
             Variant("Producer.send_many", "SimpleConsumer", many),
             Variant("Producer.send_async", "LitePullConsumer", piecemeal),
+            Variant("Producer.send_many, lane", "", many_lane, single="lane"),
+            Variant("Producer.send_async, lane", "", piecemeal_lane),
         ]
 
     def stop(self) -> None:

@@ -89,7 +89,10 @@ class Variant:
 
     sending: str
     reading: str
+    """Empty where another variant reads in the same way: what arrived is still looked at."""
     client: Client
+    single: str = ""
+    """What it is called where it sends one by one; only the first variant does without a name."""
 
 
 class Side(Protocol):

@@ -1,6 +1,6 @@
 """The composition root of the broker process: what is opened, in which order, and who answers what.
 
-data plane      apps.doors.http, without Django
+data plane      apps.doors.http, without Django; apps.doors.lane, without HTTP
 our processes   apps.doors.control, without Django
 websockets      Channels, from pages of our own hosts only
 the rest        Django
@@ -33,7 +33,10 @@ from apps.doors.guard.clients import ClientLimits, ClientRates  # noqa: E402
 from apps.doors.guard.limited import limited  # noqa: E402
 from apps.doors.guard.standstill import Watchdog  # noqa: E402
 from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
+from apps.doors.http.calls import Door  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
+from apps.doors.lane.app import create_app as create_lane_app  # noqa: E402
+from apps.doors.lane.app import is_lane  # noqa: E402
 from apps.engine.clock import SystemClock  # noqa: E402
 from apps.engine.errors import EngineError  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
@@ -48,18 +51,24 @@ _rates = ClientRates(
 )
 _watchdog: Watchdog | None = None
 _clients = ClientLimits(_rates, SystemClock())
-_door = create_app(
-    bridge.engine_or_none,
-    DoorSettings(
-        auth=settings.MQWEB.auth,
-        allowed_hosts=_allowed_hosts,
-        default_ack=AckMode(settings.MQWEB.ack),
-        delay_ms_max=settings.MQWEB.delay_ms_max,
-        requests_bytes_max=settings.MQWEB.requests_bytes_max,
-    ),
+_door_settings = DoorSettings(
+    auth=settings.MQWEB.auth,
+    allowed_hosts=_allowed_hosts,
+    default_ack=AckMode(settings.MQWEB.ack),
+    delay_ms_max=settings.MQWEB.delay_ms_max,
+    requests_bytes_max=settings.MQWEB.requests_bytes_max,
+)
+_shared = Door(
+    settings=_door_settings,
+    clock=SystemClock(),
     own_metrics=lambda in_flight: figures.families(
         connections, _clients, in_flight, _watchdog.stillness if _watchdog else None
     ),
+)
+_door = create_app(bridge.engine_or_none, _door_settings, door=_shared)
+# A broker without limits pays nothing for them.
+_lane = create_lane_app(
+    bridge.engine_or_none, _shared, client_limits=_clients if _rates.are_any else None
 )
 _control = create_control_app(
     bridge.engine_or_none,
@@ -70,7 +79,6 @@ _django = with_body_limit(
     cast("App", get_asgi_application()), body_bytes_max=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 )
 if _rates.are_any:
-    # Only then: a broker without limits pays nothing for them.
     _door, _django = limited(_door, _clients), limited(_django, _clients)
 _sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
 
@@ -81,6 +89,8 @@ async def application(scope: Event, receive: Receive, send: Send) -> None:
     if kind == "http":
         if is_data_plane(scope["path"], scope["method"]):
             await _door(scope, receive, send)
+        elif is_lane(scope["path"]):
+            await _lane(scope, receive, send)
         elif is_control(scope["path"]):
             await _control(scope, receive, send)
         else:

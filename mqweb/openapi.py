@@ -1,15 +1,16 @@
-"""Adds the data plane's rows to the OpenAPI document: both planes are one API to users."""
+"""Adds data plane and lane to the OpenAPI document: all planes are one API to users."""
 
 from typing import Any
 
 from apps.doors.http import openapi
+from apps.doors.lane import openapi as lane_openapi
 
 Document = dict[str, Any]
 
 
 def add_data_plane(result: Document, **_: Any) -> Document:
     """Merge paths and components of the HTTP door; raise ValueError where both claim a row."""
-    for path, operations in openapi.paths().items():
+    for path, operations in (openapi.paths() | lane_openapi.paths()).items():
         _merge(result.setdefault("paths", {}).setdefault(path, {}), operations, path)
     for kind, members in openapi.components().items():
         known = result.setdefault("components", {}).setdefault(kind, {})

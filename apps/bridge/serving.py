@@ -1,12 +1,20 @@
-"""How the HTTP server writes its answers. Knows uvicorn's protocol, nothing of what is answered."""
+"""How the HTTP server writes its answers, and hands a connection over to another protocol.
+
+Knows uvicorn's protocol, nothing of what is answered.
+"""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 # The contract's limit on request line and headers.
 HEAD_BYTES_MAX = 16 * 1024
+
+# The extension of an ASGI scope that takes the connection away from HTTP: its `to` is called with
+# an `Upgraded` and the headers of the 101. Only requests that ask for an upgrade have it.
+HAND_OVER = "mqweb.hand_over"
 
 
 class JoinedWrites:
@@ -46,6 +54,11 @@ class JoinedWrites:
         self._flush()
         return getattr(self._transport, name)
 
+    def handed_over(self) -> asyncio.Transport:
+        """Return the transport itself, with nothing held back."""
+        self._flush()
+        return self._transport
+
     def _flush(self) -> None:
         if self._held:
             held, self._held = self._held, b""
@@ -59,6 +72,21 @@ class HeadTooLong(ValueError):
     def __init__(self) -> None:
         """Say what the limit is."""
         super().__init__(f"the head of a request is over {HEAD_BYTES_MAX} bytes")
+
+
+class Upgraded(asyncio.BaseProtocol):
+    """A protocol that goes on where HTTP ended; the server ends it as it ends its own."""
+
+    server_connections: set[Any] | None = None  # What uvicorn waits for; its own type is wider.
+
+    def gone(self) -> None:
+        """Say that the connection has ended."""
+        if self.server_connections is not None:
+            self.server_connections.discard(self)
+
+    def shutdown(self) -> None:
+        """Finish what is under way, and close."""
+        raise NotImplementedError
 
 
 class Protocol(HttpToolsProtocol):
@@ -89,3 +117,33 @@ class Protocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the joining transport between the server and the socket."""
         super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
+
+    def on_headers_complete(self) -> None:
+        """Let a request that asks for another protocol have the connection."""
+        if self.parser.should_upgrade():
+            self.scope["extensions"] = {HAND_OVER: {"to": self._hand_over}}
+        super().on_headers_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: whoever asks for a protocol that is not served is answered as by HTTP."""
+
+    def _hand_over(self, protocol: Upgraded, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Answer 101 and let `protocol` read and write from here on; once, from a request."""
+        # Nothing more is to be answered by HTTP.
+        self.cycle.disconnected = True
+        if self.transport.is_closing():
+            return
+        joined = self.transport
+        assert isinstance(joined, JoinedWrites)
+        transport = joined.handed_over()
+        lines = [b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\n"]
+        lines += [b"%b: %b\r\n" % header for header in headers]
+        transport.write(b"".join([*lines, b"\r\n"]))
+        self.connections.discard(self)
+        self.connections.add(protocol)  # type: ignore[arg-type]
+        protocol.server_connections = self.connections
+        # A protocol of another kind reads in another way, which begins with the next read.
+        transport.pause_reading()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        transport.resume_reading()

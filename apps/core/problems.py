@@ -120,6 +120,7 @@ def _kinds_of_http() -> list[Kind]:
         (411, "length_required", "The request must say how long its body is.", False),
         (413, "request_too_large", "The request is longer than the limit.", False),
         (415, "unsupported_media_type", "The body's media type is not taken here.", False),
+        (426, "upgrade_required", "The address serves another protocol than HTTP.", False),
         (429, "too_many_requests", "The caller asks more often than it may.", True),
         (500, "internal_error", "The server failed; its log has the request id.", False),
         (503, "database_unavailable", "The control plane's database does not answer.", True),

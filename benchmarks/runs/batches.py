@@ -62,7 +62,9 @@ def _session(
                     sent_s = isolated.run(produce, variant.client, topic, count, size)
                     took_s, fault = isolated.run(consume, variant.client, topic, count, size)
                     yield reading("produce", size, label, count, sent_s, fault)
-                    yield reading("consume and ack", size, variant.reading, count, took_s, fault)
+                    if variant.reading:
+                        taken = "consume and ack"
+                        yield reading(taken, size, variant.reading, count, took_s, fault)
     except (ServerFailed, isolated.WorkFailed) as error:
         yield reading("produce", size, label, 0, 0.0, str(error))
 

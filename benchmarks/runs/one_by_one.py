@@ -22,46 +22,53 @@ _WARM_UP = 500
 
 def measure(settings: Settings) -> Iterator[Reading]:
     """Yield readings, one side after the other in each repetition."""
-    counts: dict[tuple[str, Durability], int] = {}
+    counts: dict[tuple[str, str, Durability], int] = {}
     for _ in range(settings.repetitions):
         for durability in Durability:
             for side in settings.sides:
-                yield _reading(settings, side, durability, counts)
+                yield from _session(settings, side, durability, counts)
 
 
-def _reading(
+def _session(
     settings: Settings,
     side: Side,
     durability: Durability,
-    counts: dict[tuple[str, Durability], int],
-) -> Reading:
-    count, seconds = 0, 0.0
+    counts: dict[tuple[str, str, Durability], int],
+) -> Iterator[Reading]:
+    def reading(label: str, count: int, seconds: float, fault: str) -> Reading:
+        return Reading(
+            work=Work(title=f"one by one, {_SIZE_BYTES:,} B, {durability}", headline="msg/s"),
+            side=f"{side.name} {label}".strip(),
+            is_ours=settings.is_ours(side),
+            terms=side.terms(durability),
+            count=count,
+            figures={"msg/s": count / seconds if seconds else 0.0},
+            fault=fault,
+        )
+
+    label = ""
     try:
         with serving(settings, side, durability):
-            client = side.clients()[0].client
-            key = (side.name, durability)
-            if key not in counts:
-                counts[key] = settings.count_for(_SIZE_BYTES, partial(_trial, client))
-            else:
-                _trial(client, _WARM_UP)
-            count = counts[key]
-            seconds = isolated.run(send, client, "work", count)
-            _, fault = isolated.run(consume, client, "work", count, _SIZE_BYTES)
+            for number, variant in enumerate(side.clients()):
+                label, client = variant.single, variant.client
+                if number and not label:
+                    continue
+                key = (side.name, label, durability)
+                topic = f"work{number}"
+                if key not in counts:
+                    counts[key] = settings.count_for(_SIZE_BYTES, partial(_trial, client, topic))
+                else:
+                    _trial(client, topic, _WARM_UP)
+                count = counts[key]
+                seconds = isolated.run(send, client, topic, count)
+                _, fault = isolated.run(consume, client, topic, count, _SIZE_BYTES)
+                yield reading(label, count, seconds, fault)
     except (ServerFailed, isolated.WorkFailed) as error:
-        fault = str(error)
-    return Reading(
-        work=Work(title=f"one by one, {_SIZE_BYTES:,} B, {durability}", headline="msg/s"),
-        side=side.name,
-        is_ours=settings.is_ours(side),
-        terms=side.terms(durability),
-        count=count,
-        figures={"msg/s": count / seconds if seconds else 0.0},
-        fault=fault,
-    )
+        yield reading(label, 0, 0.0, str(error))
 
 
-def _trial(client: Client, count: int) -> float:
-    return isolated.run(send, client, f"trial-{count}", count)
+def _trial(client: Client, topic: str, count: int) -> float:
+    return isolated.run(send, client, f"{topic}-trial-{count}", count)
 
 
 def send(client: Client, topic: str, count: int) -> float:

@@ -12,7 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -32,22 +31,14 @@ from tests.sdk.fake_bytes import (
 )
 from tests.sdk.fake_failures import Failures
 from tests.sdk.fake_faults import Fault
-from tests.sdk.fake_groups import new_groups
+from tests.sdk.fake_groups import Delivery, new_groups
+from tests.sdk.fake_lane import PROTOCOL, carry
 from tests.sdk.fake_later import Later
 
 __all__ = [
     "FakeBroker", "Fault", "body_of", "make_batch", "make_record", "properties_of", "split_batch",
     "text",
 ]  # fmt: skip
-
-
-@dataclass
-class Delivery:
-    """Messages handed out under one token."""
-
-    topic: str
-    queue: int
-    offsets: set[int]
 
 
 class FakeBroker:
@@ -80,6 +71,9 @@ class FakeBroker:
         self.under_way: Counter[str] = Counter()
         self.under_way_max: Counter[str] = Counter()
         self.answers_per_connection_max = 1_000_000_000
+        self.has_lane = True
+        self.lane_count = 0
+        self.lane_requests: list[str] = []
         self.port = 0
         self._changed: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -164,8 +158,12 @@ class FakeBroker:
                 headers = dict(
                     line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line
                 )
+                if headers.get("upgrade") == PROTOCOL and self.has_lane:
+                    self.lane_count += 1
+                    await carry(self, head, reader, writer)
+                    return
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
-                answer = await self._served(head, headers, body)
+                answer = await self.served(head, headers, body)
                 if answer is None:
                     writer.transport.abort()
                     return
@@ -177,7 +175,7 @@ class FakeBroker:
         finally:
             writer.close()
 
-    async def _served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None:
+    async def served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None:
         method, target, _ = head.split("\r\n", 1)[0].split(" ")
         line = f"{method} {target}"
         self.requests.append(line)

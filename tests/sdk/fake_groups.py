@@ -13,6 +13,15 @@ _EPOCH = 1 << 32
 
 
 @dataclass
+class Delivery:
+    """Messages handed out under one token."""
+
+    topic: str
+    queue: int
+    offsets: set[int]
+
+
+@dataclass
 class Member:
     """What a member said last."""
 

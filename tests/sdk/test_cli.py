@@ -27,7 +27,7 @@ def _command(broker: FakeBroker) -> list[str]:
 def test_lines_come_out_as_they_went_in(broker: FakeBroker) -> None:
     data = b"first\n\nthird \xff\x00 line\r\nlast without newline"
 
-    sent = mq(broker, "produce", "orders", "--queue", "1", "--checksum", data=data)
+    sent = mq(broker, "produce", "orders", "--queue", "1", "--checksum", "--lane", data=data)
     received = mq(broker, "consume", "orders", "--group", "g")
 
     assert sent.returncode == received.returncode == 0

@@ -10,6 +10,8 @@ from mqclient import AckMode, AsyncProducer, MqError, Producer, SendTimedOut
 
 from tests.sdk.fake_broker import FakeBroker, properties_of
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 
 def numbers(broker: FakeBroker, queue: int = 0) -> list[int]:
     return [int(properties_of(one)["PRODUCER_SEQ"]) for one in broker.queues["orders", queue]]

@@ -32,6 +32,8 @@ from tests.sdk.fake_broker import FakeBroker, properties_of
 
 SEND = "messages?queue="
 
+pytestmark = pytest.mark.usefixtures("each_way")
+
 
 def stored(broker: FakeBroker, topic: str = "orders") -> list[bytes]:
     return [body for queue in range(broker.topics[topic]) for body in broker.bodies(topic, queue)]

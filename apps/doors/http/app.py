@@ -4,7 +4,7 @@ The only module that sees a request from its first to its last byte, and so the 
 catch what nobody expected.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from apps.doors.hosts import host_check
@@ -25,8 +25,8 @@ from apps.doors.http import (
     transactions,
 )
 from apps.doors.http.answers import Answer, Header
-from apps.doors.http.calls import Call, Door, Receive, Scope, Send, no_metrics
-from apps.doors.http.inflight import InFlight, Share
+from apps.doors.http.calls import Call, Door, Receive, Scope, Send
+from apps.doors.http.inflight import Share
 from apps.doors.http.refusals import ClientGone, Refusal
 from apps.doors.http.routing import Match, Verb, is_data_plane, resolve
 from apps.doors.http.settings import DoorSettings
@@ -74,15 +74,15 @@ def create_app(
     settings: DoorSettings,
     *,
     clock: Clock | None = None,
-    own_metrics: Callable[[InFlight], Iterable[metrics.Metric]] = no_metrics,
+    door: Door | None = None,
 ) -> Application:
     """Return the ASGI application of the data plane.
 
     `engine_of` is asked on every request and returns None while no engine is open; requests are
-    then answered 503. `own_metrics` gives the figures of what stands around the door. The
+    then answered 503. `door` is its state where another door shares limits and counts with it. The
     application serves HTTP only: lifespan and web sockets are its caller's.
     """
-    door = Door(settings=settings, clock=clock or SystemClock(), own_metrics=own_metrics)
+    door = door or Door(settings=settings, clock=clock or SystemClock())
     is_allowed_host = host_check(settings.allowed_hosts)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

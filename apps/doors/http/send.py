@@ -215,10 +215,11 @@ async def _send_records(door: Door, call: Call) -> Answer:
         appended = dataclasses.replace(appended, count=len(sizes))
     if reading.wants(call, _RECORDS):
         return 201, answers.RECORDS, wire.build_appended(appended)
-    return answers.json(201, _batch_answer(appended))
+    return answers.json(201, batch_answer(appended))
 
 
-def _batch_answer(appended: Appended) -> BatchAnswer:
+def batch_answer(appended: Appended) -> BatchAnswer:
+    """Return what a JSON answer says of a stored batch."""
     return BatchAnswer(
         queue=appended.queue,
         offset=None if appended.is_delayed else str(appended.queue_offset),

@@ -139,6 +139,9 @@ def _add_produce(commands: "Commands[argparse.ArgumentParser]") -> None:
     command.add_argument("--delimiter", type=_separator, default=b"\t", help="a tab by default")
     command.add_argument("--tag")
     command.add_argument("--ack", choices=["sync", "async", "oneway"], default="sync")
+    command.add_argument(
+        "--lane", action="store_true", help="send without HTTP where that is taken"
+    )
     command.add_argument("--checksum", action="store_true", help="tell the input's SHA-256")
     delay = command.add_mutually_exclusive_group()
     delay.add_argument("--delay-ms", type=_not_negative, help="deliver after so many milliseconds")

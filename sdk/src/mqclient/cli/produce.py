@@ -35,7 +35,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     try:
         with Producer(
-            arguments.server, token=arguments.token, ack=AckMode(arguments.ack)
+            arguments.server,
+            token=arguments.token,
+            ack=AckMode(arguments.ack),
+            lane=arguments.lane,
         ) as producer:
             for line in sys.stdin.buffer:
                 digest.update(line)

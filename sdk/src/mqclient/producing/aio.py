@@ -19,6 +19,7 @@ from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
 from mqclient.protocol.plans import Patience
 from mqclient.transport.aio import AsyncPool
+from mqclient.transport.lane_aio import AsyncLanePool
 from mqclient.transport.tasks import TaskDriver
 from mqclient.values import AckMode, OutgoingMessage, Recalled, SendResult
 
@@ -42,7 +43,8 @@ class AsyncProducer:
         self._settings = ProducerSettings(**settings)
         self._clock = clock or SystemClock()
         endpoint = Endpoint.of(server, token)
-        self._pool = AsyncPool(endpoint, clock=self._clock, idle_max=self._settings.in_flight_max)
+        pool = AsyncLanePool if self._settings.lane else AsyncPool
+        self._pool = pool(endpoint, clock=self._clock, idle_max=self._settings.in_flight_max)
         self._calls = Calls(endpoint)
         self._core = ProducerCore(
             self._settings, self._calls, clock=self._clock, rng=rng or random.Random()

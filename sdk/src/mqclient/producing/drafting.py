@@ -134,13 +134,20 @@ class Drafting:
         ids = IDS.many(wall_ms, len(bodies))
         # Ids are of one length, so the check of the first section stands for all.
         room_bytes = SEQUENCE_BYTES_MAX if PRODUCER_ID in system else 0
-        section_bytes = len(with_unique_key(shared, ids[0], room_bytes=room_bytes)) + room_bytes
-        start = shared + UNIQUE_KEY_START
-        drafts = [
-            (body, b"%b%b\x02" % (start, message_id))
-            for body, message_id in zip(bodies, ids, strict=True)
-        ]
-        _check_length(max(map(len, bodies)))
+        section = with_unique_key(shared, ids[0], room_bytes=room_bytes)
+        section_bytes = len(section) + room_bytes
+        if len(bodies) == 1:
+            drafts = [(bodies[0], section)]
+            body_bytes = longest_bytes = len(bodies[0])
+        else:
+            start = shared + UNIQUE_KEY_START
+            drafts = [
+                (body, b"%b%b\x02" % (start, message_id))
+                for body, message_id in zip(bodies, ids, strict=True)
+            ]
+            lengths = list(map(len, bodies))
+            body_bytes, longest_bytes = sum(lengths), max(lengths)
+        _check_length(longest_bytes)
         fixed_bytes = SMALLEST_BYTES + len(like.topic) + section_bytes
         return Parcel(
             like.topic,
@@ -150,7 +157,7 @@ class Drafting:
             ack=ack or self._settings.ack,
             born_ms=wall_ms,
             deadline_s=self._clock.steady_s() + self._settings.timeout_s,
-            size_bytes=sum(map(len, bodies)) + fixed_bytes * len(bodies),
+            size_bytes=body_bytes + fixed_bytes * len(bodies),
             lock=self._lock,
             is_delayed=like.is_delayed,
         )

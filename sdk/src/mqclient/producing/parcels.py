@@ -118,6 +118,19 @@ class Parcel:
         if self.error is not None:
             raise self.error
         first, count = self.queue_offset, len(self.ids)
+        if count == 1:
+            # What single sends are: the general way would cost them several times as much.
+            return [
+                SendResult(
+                    self.ids[0].decode("ascii"),
+                    self.topic,
+                    self.queue,
+                    first,
+                    self.store_time_ms,
+                    self.recall_handles[0] if self.recall_handles else None,
+                    self.deliver_at_ms[0] if self.deliver_at_ms else None,
+                )
+            ]
         queue_offsets = repeat(None) if first is None else range(first, first + count)
         same = repeat(self.topic), repeat(self.queue), queue_offsets, repeat(self.store_time_ms)
         later = self.recall_handles or repeat(None), self.deliver_at_ms or repeat(None)

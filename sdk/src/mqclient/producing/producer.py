@@ -20,6 +20,7 @@ from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
 from mqclient.protocol.plans import Patience
 from mqclient.transport.blocking import Pool
+from mqclient.transport.lane import LanePool
 from mqclient.transport.threads import ThreadDriver
 from mqclient.values import AckMode, OutgoingMessage, Recalled, SendResult
 
@@ -44,7 +45,8 @@ class Producer:
         self._clock = clock or SystemClock()
         endpoint = Endpoint.of(server, token)
         in_flight_max = self._settings.in_flight_max
-        self._pool = Pool(endpoint, clock=self._clock, idle_max=in_flight_max)
+        pool = LanePool if self._settings.lane else Pool
+        self._pool = pool(endpoint, clock=self._clock, idle_max=in_flight_max)
         self._calls = Calls(endpoint)
         self._core = ProducerCore(
             self._settings, self._calls, clock=self._clock, rng=rng or random.Random()

@@ -51,6 +51,10 @@ class ProducerSettings:
     answer has it sent. A batch whose outcome is unknown is then sent again exactly as it was, so
     its messages wait as long as the youngest of them may. It costs the broker a look at every
     message, and nothing is gained where duplicates are sorted out by the consumer, so it is off.
+
+    `lane` has sends travel without HTTP, where the server takes them so, which costs the broker
+    less; where it does not, or something in between does not, they go by HTTP and a log line says
+    so. What a send means, and what its errors mean, is the same on both ways.
     """
 
     ack: AckMode = AckMode.SYNC
@@ -64,6 +68,7 @@ class ProducerSettings:
     buffer_timeout_s: float = 3.0
     route_refresh_s: float = 30.0
     idempotent: bool = False
+    lane: bool = False
     selector: QueueSelector | None = None
     interceptors: Sequence[Interceptor] = ()
 

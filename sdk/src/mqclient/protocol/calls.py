@@ -36,6 +36,7 @@ from mqclient.wire.batches import (
     unpack_received,
 )
 from mqclient.wire.http1 import Response
+from mqclient.wire.lane import LaneSend, send_flags
 
 __all__ = ["Call", "Calls", "problem_of"]
 
@@ -113,12 +114,22 @@ def _appended(count: int, *, is_delayed: bool, response: Response) -> BatchRecei
     return receipt
 
 
+def _send_target(
+    topic: str, queue: int, ack: AckMode | None, is_delayed: bool
+) -> tuple[str, LaneSend]:
+    """Return how HTTP and the lane say where a batch goes."""
+    target = f"{API}/topics/{path_part(topic)}/messages?queue={queue}"
+    if ack is not None:
+        target += f"&ack={ack}"
+    return target, LaneSend(topic.encode(), queue, send_flags(ack, is_delayed=is_delayed))
+
+
 class Calls(FailureCalls, LaterCalls, SearchCalls):
     """Builds the requests to one broker."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._send_targets: dict[tuple[str, int, AckMode | None], str] = {}
+        self._send_targets: dict[tuple[str, int, AckMode | None, bool], tuple[str, LaneSend]] = {}
 
     def ready(self) -> Call[None]:
         """Ask whether the broker serves."""
@@ -139,12 +150,11 @@ class Calls(FailureCalls, LaterCalls, SearchCalls):
         With `ack` None the store's own mode holds. A caller that bears to have them stored twice
         says that they are repeatable. All are delayed or none.
         """
-        target = self._send_targets.get((topic, queue, ack))
-        if target is None:
-            target = f"{API}/topics/{path_part(topic)}/messages?queue={queue}"
-            if ack is not None:
-                target += f"&ack={ack}"
-            self._send_targets[topic, queue, ack] = target
+        key = topic, queue, ack, is_delayed
+        found = self._send_targets.get(key)
+        if found is None:
+            found = self._send_targets[key] = _send_target(topic, queue, ack, is_delayed)
+        target, lane = found
         first, payload = pack_batch(records)
         head = self._endpoint.head(
             "POST",
@@ -159,7 +169,7 @@ class Calls(FailureCalls, LaterCalls, SearchCalls):
             if ack is AckMode.ONEWAY
             else lambda response: _appended(len(records), is_delayed=is_delayed, response=response)
         )
-        return Call((head, first, payload), read, is_repeatable=is_repeatable)
+        return Call((head, first, payload), read, is_repeatable=is_repeatable, lane=lane)
 
     def send_json(
         self, topic: str, messages: Sequence[dict[str, object]], ack: AckMode = AckMode.SYNC

@@ -55,6 +55,12 @@ class Endpoint:
             return b"%b%b\r\n" % (line, tail)
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, tail, body_bytes)
 
+    def upgrade(self, target: str, protocol: str) -> bytes:
+        """Return a request to go on in another protocol."""
+        line = f"GET {self.prefix}{target} HTTP/1.1\r\n".encode("ascii")
+        asked = f"Connection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n".encode("ascii")
+        return line + self._tail("*/*", "") + asked
+
     def _tail(self, accept: str, content_type: str) -> bytes:
         host = f"[{self.host}]" if ":" in self.host else self.host
         lines = [f"Host: {host}:{self.port}", "User-Agent: mqclient", f"Accept: {accept}"]

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from mqclient.errors import MqError, ProtocolViolation, error_of
 from mqclient.protocol.endpoint import Endpoint
 from mqclient.wire.http1 import Response
+from mqclient.wire.lane import LaneSend
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -22,13 +23,15 @@ class Call(Generic[T_co]):
     """One request and how its answer is read.
 
     `is_repeatable` says that carrying it out twice does no harm; `wait_ms` is how long the broker
-    may hold it.
+    may hold it. `lane` is what the lane says in place of the first buffer, the head of HTTP; None
+    where it does not carry the request.
     """
 
     buffers: tuple[bytes, ...]
     read: Callable[[Response], T_co]
     is_repeatable: bool = True
     wait_ms: int = 0
+    lane: LaneSend | None = None
 
     def answer(self, response: Response) -> T_co:
         """Return what the answer says; raise the error it carries."""

@@ -18,17 +18,18 @@ from mqclient.protocol.calls import Call
 from mqclient.protocol.endpoint import Endpoint
 from mqclient.protocol.plans import Pause, Plan
 from mqclient.wire.http1 import Response, ResponseReader
+from mqclient.wire.lane import AnswerReader
 
 T = TypeVar("T")
 
-_CONNECT_S_MAX = 5.0
+CONNECT_S_MAX = 5.0
 
 
 class Connection(asyncio.Protocol):
     """One connection, one request at a time."""
 
     def __init__(self) -> None:
-        self._reader = ResponseReader()
+        self._reader: ResponseReader | AnswerReader = ResponseReader()
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Response] | None = None
         self.is_open = False
@@ -73,7 +74,7 @@ class Connection(asyncio.Protocol):
                 error = EOFError("it ended before the answer was whole")
         answer.set_exception(ConnectionLost(f"the connection was lost: {error}"))
 
-    async def exchange(self, buffers: tuple[bytes, ...], timeout_s: float) -> Response:
+    async def exchange(self, call: Call[T], timeout_s: float) -> Response:
         """Write a request and await its answer; raise ConnectionLost or TimedOut."""
         if self._transport is None or not self.is_open:
             raise ConnectionLost("the connection was lost")
@@ -82,7 +83,7 @@ class Connection(asyncio.Protocol):
         self._answer = answer
         timer = loop.call_later(timeout_s, self._expire, answer, timeout_s)
         try:
-            self._transport.writelines(buffers)
+            self._transport.writelines(self._buffers(call))
             return await answer
         finally:
             timer.cancel()
@@ -94,6 +95,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _buffers(self, call: Call[T]) -> tuple[bytes, ...]:
+        return call.buffers
+
     @staticmethod
     def _expire(answer: "asyncio.Future[Response]", timeout_s: float) -> None:
         if not answer.done():
@@ -102,6 +106,8 @@ class Connection(asyncio.Protocol):
 
 class AsyncPool:
     """Connections to one broker, opened as needed. Belongs to one event loop."""
+
+    _protocol: type[Connection] = Connection
 
     def __init__(self, endpoint: Endpoint, *, clock: Clock, idle_max: int = 64) -> None:
         self._endpoint = endpoint
@@ -158,7 +164,7 @@ class AsyncPool:
     async def _exchange(self, connection: Connection, call: Call[T], deadline_s: float) -> Response:
         try:
             left_s = deadline_s - self._clock.steady_s()
-            return await connection.exchange(call.buffers, max(left_s, 0.001))
+            return await connection.exchange(call, max(left_s, 0.001))
         except BaseException:
             # Whatever stopped it, a cancellation too: the next answer would be the wrong one.
             connection.close()
@@ -178,9 +184,9 @@ class AsyncPool:
         address = f"{endpoint.host}:{endpoint.port}"
         context = ssl.create_default_context() if endpoint.is_tls else None
         try:
-            async with asyncio.timeout(max(min(timeout_s, _CONNECT_S_MAX), 0.001)):
+            async with asyncio.timeout(max(min(timeout_s, CONNECT_S_MAX), 0.001)):
                 _, connection = await asyncio.get_running_loop().create_connection(
-                    Connection, endpoint.host, endpoint.port, ssl=context
+                    self._protocol, endpoint.host, endpoint.port, ssl=context
                 )
         except (OSError, UnicodeError) as error:
             raise ConnectFailed(f"cannot connect to {address}: {error!r}") from error

@@ -23,6 +23,7 @@ from mqclient.protocol.calls import Call
 from mqclient.protocol.endpoint import Endpoint
 from mqclient.protocol.plans import Pause, Plan
 from mqclient.wire.http1 import Response, ResponseReader
+from mqclient.wire.lane import AnswerReader
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class Connection:
         except OSError as error:
             plain.close()
             raise ConnectFailed(f"cannot talk to {address}: {error}") from error
-        self._reader = ResponseReader()
+        self._reader: ResponseReader | AnswerReader = ResponseReader()
         self._timeout_s = -1.0
         self._clock = clock
         self.idle_since_s = clock.steady_s()
@@ -76,11 +77,11 @@ class Connection:
         # Nobody asked anything, so readable means closed, or broken in another way.
         return not poll.poll(0)
 
-    def write(self, buffers: tuple[bytes, ...], timeout_s: float) -> None:
+    def write(self, call: Call[T], timeout_s: float) -> None:
         """Write a request; raise ConnectionLost or TimedOut."""
         try:
             self._set_timeout(timeout_s)
-            self._write(buffers)
+            self._write(self._buffers(call))
         except TimeoutError as error:
             raise TimedOut(f"the request was not taken within {timeout_s:.3f} s") from error
         except OSError as error:
@@ -130,6 +131,9 @@ class Connection:
         with contextlib.suppress(OSError):
             # The thread may have closed it meanwhile, which is what is wanted.
             self._socket.shutdown(how)
+
+    def _buffers(self, call: Call[T]) -> tuple[bytes, ...]:
+        return call.buffers
 
     def _write(self, buffers: tuple[bytes, ...]) -> None:
         if len(buffers) == 1 or sum(map(len, buffers)) <= _JOIN_BYTES_MAX:
@@ -316,7 +320,7 @@ class Pool:
             self._used.add(connection)
         try:
             left_s = deadline_s - self._clock.steady_s()
-            connection.write(call.buffers, max(left_s, 0.001))
+            connection.write(call, max(left_s, 0.001))
         except BaseException:
             self.drop(connection)
             raise

@@ -90,7 +90,7 @@ class ResponseReader:
                 return None
             head, rest = self._buffer[:end], self._buffer[end + 4 :]
             self._buffer = b""
-            response = _parse_head(head)
+            response = parse_head(head)
             if response.status >= 200:
                 return self._begin_body(response, rest)
             if response.status == 101:
@@ -188,7 +188,8 @@ class ResponseReader:
         return response
 
 
-def _parse_head(head: bytes) -> Response:
+def parse_head(head: bytes) -> Response:
+    """Return an answer without its body; raise ProtocolViolation."""
     first, *lines = head.split(b"\r\n")
     version, status = _parse_status(first)
     headers: dict[bytes, bytes] = {}
