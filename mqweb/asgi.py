@@ -23,27 +23,28 @@ from django.core.asgi import get_asgi_application  # noqa: E402
 
 from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
+from apps.bridge.prompt import Desk  # noqa: E402
 from apps.console.routing import websocket_urlpatterns  # noqa: E402
 from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # noqa: E402
 from apps.doors.control.app import create_app as create_control_app  # noqa: E402
 from apps.doors.control.app import is_control  # noqa: E402
-from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
+from apps.doors.http.app import create_app, create_door, is_data_plane  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
+from apps.doors.http.turns import TurnsOfSends  # noqa: E402
 from apps.engine.errors import EngineError  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
 from mqweb.background import Background  # noqa: E402
 
 _allowed_hosts = frozenset(host.strip("[]") for host in settings.ALLOWED_HOSTS)
-_door = create_app(
-    bridge.engine_or_none,
-    DoorSettings(
-        auth=settings.MQWEB.auth,
-        allowed_hosts=_allowed_hosts,
-        default_ack=AckMode(settings.MQWEB.ack),
-        delay_ms_max=settings.MQWEB.delay_ms_max,
-        requests_bytes_max=settings.MQWEB.requests_bytes_max,
-    ),
+_door_settings = DoorSettings(
+    auth=settings.MQWEB.auth,
+    allowed_hosts=_allowed_hosts,
+    default_ack=AckMode(settings.MQWEB.ack),
+    delay_ms_max=settings.MQWEB.delay_ms_max,
+    requests_bytes_max=settings.MQWEB.requests_bytes_max,
 )
+_shared = create_door(_door_settings)
+_door = create_app(bridge.engine_or_none, _door_settings, door=_shared)
 _control = create_control_app(
     bridge.engine_or_none,
     token=control.token_of(settings.SECRET_KEY),
@@ -55,20 +56,29 @@ _django = with_body_limit(
 _sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
 
 
-async def application(scope: Event, receive: Receive, send: Send) -> None:
-    """Hand a connection to the part that answers it."""
-    kind = scope["type"]
-    if kind == "http":
-        if is_data_plane(scope["path"], scope["method"]):
-            await _door(scope, receive, send)
-        elif is_control(scope["path"]):
-            await _control(scope, receive, send)
+class _Application:
+    """Everything this process answers; its `desk` answers what the server need not wait for."""
+
+    def __init__(self) -> None:
+        self.desk = Desk(TurnsOfSends(_shared, bridge.engine_or_none))
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        """Hand a connection to the part that answers it."""
+        kind = scope["type"]
+        if kind == "http":
+            if is_data_plane(scope["path"], scope["method"]):
+                await _door(scope, receive, send)
+            elif is_control(scope["path"]):
+                await _control(scope, receive, send)
+            else:
+                await _django(scope, receive, send)
+        elif kind == "websocket":
+            await _sockets(scope, receive, send)
         else:
-            await _django(scope, receive, send)
-    elif kind == "websocket":
-        await _sockets(scope, receive, send)
-    else:
-        await _lifespan(receive, send)
+            await _lifespan(receive, send)
+
+
+application = _Application()
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -69,15 +69,24 @@ _HANDLERS: Mapping[Verb, Handler] = {
 _CLOSE = (b"connection", b"close")
 
 
+def create_door(settings: DoorSettings, *, clock: Clock | None = None) -> Door:
+    """Return what the application of the data plane shares with whoever answers for it."""
+    return Door(settings=settings, clock=clock or SystemClock())
+
+
 def create_app(
-    engine_of: EngineOf, settings: DoorSettings, *, clock: Clock | None = None
+    engine_of: EngineOf,
+    settings: DoorSettings,
+    *,
+    clock: Clock | None = None,
+    door: Door | None = None,
 ) -> Application:
     """Return the ASGI application of the data plane.
 
     `engine_of` is asked on every request and returns None while no engine is open; requests are
     then answered 503. The application serves HTTP only: lifespan and web sockets are its caller's.
     """
-    door = Door(settings=settings, clock=clock or SystemClock())
+    door = door or create_door(settings, clock=clock)
     is_allowed_host = host_check(settings.allowed_hosts)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

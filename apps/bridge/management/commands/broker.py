@@ -10,8 +10,9 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from apps.bridge import flags, lifecycle, memory, serving
+from apps.bridge import flags, lifecycle, memory
 from apps.bridge.exits import Exit
+from apps.bridge.prompt import PromptProtocol
 
 # Requests that are still not answered are cut off when this is over.
 _GRACE_S = 3
@@ -89,7 +90,7 @@ def _configuration() -> uvicorn.Config:
         # A name, not an import: the composition root stands above this application.
         "mqweb.asgi:application",
         loop="uvloop",
-        http=serving.Protocol,
+        http=PromptProtocol,
         ws="websockets-sansio",
         lifespan="on",
         log_config=None,
