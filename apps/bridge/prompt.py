@@ -165,6 +165,8 @@ class PromptProtocol(serving.Protocol):
     def answer(self, status: int, lines: bytes, body: bytes) -> None:
         """Send an answer in one write; see Request."""
         self._is_waiting = False
+        # An idle connection keeps nothing of what it brought.
+        self.body = self._data = b""
         if self.transport.is_closing():
             return
         ending = b"connection: close\r\n" if self._is_ending else b""
@@ -188,12 +190,13 @@ class PromptProtocol(serving.Protocol):
     def decline(self) -> None:
         """Begin again with the bytes of the request, as of any other; see Request."""
         self._is_waiting = False
+        data, held = self._data, self._held
+        self.body = self._data = self._held = b""
         if self.parser is None:
             return  # The client is gone.
-        held, self._held = self._held, b""
         if held:
             self.flow.resume_reading()
-        super().data_received(self._data)
+        super().data_received(data)
         if held:
             super().data_received(held)
         if self._is_ending:

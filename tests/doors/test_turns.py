@@ -11,7 +11,8 @@ import pytest
 from apps.doors.http.app import create_app, create_door
 from apps.doors.http.calls import Door
 from apps.doors.http.settings import DoorSettings
-from apps.doors.http.turns import Meaning, TurnsOfSends
+from apps.doors.http.shared import Meaning
+from apps.doors.http.turns import TurnsOfSends
 from apps.engine.codec import wire
 from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import encode_record
@@ -198,7 +199,7 @@ async def test_what_is_no_plain_send_is_declined_and_keeps_nobody_back(
     assert [m["body"] for m in await pulled(client, "single")] == ["before", "after"]
 
 
-@pytest.mark.parametrize("error", [StoreFull("full"), Overloaded("busy"), MemoryError()])
+@pytest.mark.parametrize("error", [StoreFull("full"), Overloaded("busy")])
 async def test_where_nothing_was_stored_each_request_is_tried_alone(
     turns: TurnsOfSends, engine: Recorder, error: Exception
 ) -> None:
@@ -225,7 +226,12 @@ async def test_one_that_may_not_be_stored_has_the_others_tried_alone(
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(FlushTimeout("slow"), 503), (WriteFailed("broken"), 500), (RuntimeError("a bug"), 500)],
+    [
+        (FlushTimeout("slow"), 503),
+        (WriteFailed("broken"), 500),
+        (MemoryError(), 503),
+        (RuntimeError("a bug"), 500),
+    ],
 )
 async def test_what_may_be_stored_is_not_sent_again(
     turns: TurnsOfSends, engine: Recorder, error: Exception, status: int
@@ -243,16 +249,18 @@ async def test_what_may_be_stored_is_not_sent_again(
 
 
 async def test_who_waits_for_the_disk_is_stored_apart(
-    turns: TurnsOfSends, engine: Recorder, client: Client
+    turns: TurnsOfSends, engine: Recorder, client: Client, door: Door
 ) -> None:
     sync, quick = said({"body": "safe"}, ack="sync"), said({"body": "quick"})
 
     await answered(turns, sync, quick)
     assert quick.status == 201
+    # What waits for the disk is in memory until it is answered.
+    assert door.in_flight.bytes == (0 if sync.status else len(sync.body))
     # The pull waits for the same sync, and is answered behind it.
     assert len(await pulled(client, "single")) == 2
 
-    assert sync.status == 201
+    assert (sync.status, door.in_flight.bytes) == (201, 0)
     assert [ack for _, ack in engine.appends] == [AckMode.SYNC, AckMode.ASYNC]
 
 
