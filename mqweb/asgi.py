@@ -24,6 +24,7 @@ from django.core.asgi import get_asgi_application  # noqa: E402
 
 from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
+from apps.bridge.prompt import Desk  # noqa: E402
 from apps.console.routing import websocket_urlpatterns  # noqa: E402
 from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # noqa: E402
 from apps.doors.control.app import create_app as create_control_app  # noqa: E402
@@ -32,9 +33,9 @@ from apps.doors.guard import figures  # noqa: E402
 from apps.doors.guard.clients import ClientLimits, ClientRates  # noqa: E402
 from apps.doors.guard.limited import limited  # noqa: E402
 from apps.doors.guard.standstill import Watchdog  # noqa: E402
-from apps.doors.http.app import create_app, is_data_plane  # noqa: E402
-from apps.doors.http.calls import Door  # noqa: E402
+from apps.doors.http.app import create_app, create_door, is_data_plane  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
+from apps.doors.http.turns import TurnsOfSends  # noqa: E402
 from apps.doors.lane.app import create_app as create_lane_app  # noqa: E402
 from apps.doors.lane.app import is_lane  # noqa: E402
 from apps.engine.clock import SystemClock  # noqa: E402
@@ -58,9 +59,8 @@ _door_settings = DoorSettings(
     delay_ms_max=settings.MQWEB.delay_ms_max,
     requests_bytes_max=settings.MQWEB.requests_bytes_max,
 )
-_shared = Door(
-    settings=_door_settings,
-    clock=SystemClock(),
+_shared = create_door(
+    _door_settings,
     own_metrics=lambda in_flight: figures.families(
         connections, _clients, in_flight, _watchdog.stillness if _watchdog else None
     ),
@@ -83,22 +83,33 @@ if _rates.are_any:
 _sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
 
 
-async def application(scope: Event, receive: Receive, send: Send) -> None:
-    """Hand a connection to the part that answers it."""
-    kind = scope["type"]
-    if kind == "http":
-        if is_data_plane(scope["path"], scope["method"]):
-            await _door(scope, receive, send)
-        elif is_lane(scope["path"]):
-            await _lane(scope, receive, send)
-        elif is_control(scope["path"]):
-            await _control(scope, receive, send)
+class _Application:
+    """Everything this process answers; its `desk` answers what the server need not wait for."""
+
+    def __init__(self) -> None:
+        # Limits of clients are asked for each request by itself.
+        answers_turns = not _rates.are_any
+        self.desk = Desk(TurnsOfSends(_shared, bridge.engine_or_none)) if answers_turns else None
+
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
+        """Hand a connection to the part that answers it."""
+        kind = scope["type"]
+        if kind == "http":
+            if is_data_plane(scope["path"], scope["method"]):
+                await _door(scope, receive, send)
+            elif is_lane(scope["path"]):
+                await _lane(scope, receive, send)
+            elif is_control(scope["path"]):
+                await _control(scope, receive, send)
+            else:
+                await _django(scope, receive, send)
+        elif kind == "websocket":
+            await _sockets(scope, receive, send)
         else:
-            await _django(scope, receive, send)
-    elif kind == "websocket":
-        await _sockets(scope, receive, send)
-    else:
-        await _lifespan(receive, send)
+            await _lifespan(receive, send)
+
+
+application = _Application()
 
 
 def _watched() -> Callable[[], None]:

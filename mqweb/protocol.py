@@ -4,7 +4,7 @@ import resource
 
 from django.conf import settings
 
-from apps.bridge import serving
+from apps.bridge.prompt import PromptProtocol
 from apps.doors.guard.connections import ConnectionRules, Connections
 from apps.doors.guard.protocol import guarded
 from apps.engine.clock import SystemClock
@@ -26,4 +26,4 @@ connections = Connections(
     ),
     SystemClock(),
 )
-Protocol = guarded(serving.Protocol, connections)
+Protocol = guarded(PromptProtocol, connections)

@@ -40,6 +40,12 @@ class JoinedWrites:
             self._held = data
             self._loop.call_soon(self._flush)
 
+    def write_whole(self, data: bytes) -> None:
+        """Send what is held, then `data`, which nothing follows in this turn."""
+        if self._held:
+            self._flush()
+        self._transport.write(data)
+
     def is_closing(self) -> bool:
         """Say whether the transport is closed or about to be; asked after every answer."""
         return self._transport.is_closing()

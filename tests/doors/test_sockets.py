@@ -8,8 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 import uvicorn
 
-from apps.doors.http.app import create_app
+from apps.bridge.prompt import Desk, PromptProtocol
+from apps.doors.http.app import create_app, create_door
+from apps.doors.http.calls import Receive, Scope, Send
 from apps.doors.http.settings import DoorSettings
+from apps.doors.http.turns import TurnsOfSends
 from tests.doors.fake_engine import ManualClock
 from tests.doors.recorder import Recorder
 
@@ -51,11 +54,33 @@ class Connection:
         await self._writer.wait_closed()
 
 
-@pytest.fixture
-async def port(engine: Recorder, settings: DoorSettings, clock: ManualClock) -> AsyncIterator[int]:
-    app = create_app(lambda: engine, settings, clock=clock)
+class PromptApplication:
+    """The door, with a desk for what is answered promptly: as the broker serves it."""
+
+    def __init__(self, engine: Recorder, settings: DoorSettings, clock: ManualClock) -> None:
+        door = create_door(settings, clock=clock)
+        self._app = create_app(lambda: engine, settings, door=door)
+        self.desk = Desk(TurnsOfSends(door, lambda: engine))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+@pytest.fixture(params=["as uvicorn does", "promptly"])
+async def port(
+    request: pytest.FixtureRequest, engine: Recorder, settings: DoorSettings, clock: ManualClock
+) -> AsyncIterator[int]:
+    is_prompt = request.param == "promptly"
     config = uvicorn.Config(
-        app, http="httptools", lifespan="off", log_level="error", access_log=False
+        PromptApplication(engine, settings, clock)
+        if is_prompt
+        else create_app(lambda: engine, settings, clock=clock),
+        http=PromptProtocol if is_prompt else "httptools",
+        lifespan="off",
+        log_level="error",
+        access_log=False,
+        # It would stand between the server and the application, and its desk.
+        proxy_headers=False,
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

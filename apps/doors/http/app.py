@@ -4,7 +4,7 @@ The only module that sees a request from its first to its last byte, and so the 
 catch what nobody expected.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from apps.doors.hosts import host_check
@@ -25,8 +25,8 @@ from apps.doors.http import (
     transactions,
 )
 from apps.doors.http.answers import Answer, Header
-from apps.doors.http.calls import Call, Door, Receive, Scope, Send
-from apps.doors.http.inflight import Share
+from apps.doors.http.calls import Call, Door, Receive, Scope, Send, no_metrics
+from apps.doors.http.inflight import InFlight, Share
 from apps.doors.http.refusals import ClientGone, Refusal
 from apps.doors.http.routing import Match, Verb, is_data_plane, resolve
 from apps.doors.http.settings import DoorSettings
@@ -69,6 +69,19 @@ _HANDLERS: Mapping[Verb, Handler] = {
 _CLOSE = (b"connection", b"close")
 
 
+def create_door(
+    settings: DoorSettings,
+    *,
+    clock: Clock | None = None,
+    own_metrics: Callable[[InFlight], Iterable[metrics.Metric]] = no_metrics,
+) -> Door:
+    """Return what the application of the data plane shares with whoever answers for it.
+
+    `own_metrics` gives the figures of what stands around the door.
+    """
+    return Door(settings=settings, clock=clock or SystemClock(), own_metrics=own_metrics)
+
+
 def create_app(
     engine_of: EngineOf,
     settings: DoorSettings,
@@ -82,7 +95,7 @@ def create_app(
     then answered 503. `door` is its state where another door shares limits and counts with it. The
     application serves HTTP only: lifespan and web sockets are its caller's.
     """
-    door = door or Door(settings=settings, clock=clock or SystemClock())
+    door = door or create_door(settings, clock=clock)
     is_allowed_host = host_check(settings.allowed_hosts)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

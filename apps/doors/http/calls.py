@@ -122,7 +122,7 @@ class Call:
 
     def born_host(self) -> bytes:
         """Return the client's address and port as a record keeps them."""
-        return _born_host(self.client)
+        return host_of(self.client)
 
 
 async def settled(answer: Later[_Value]) -> _Value:
@@ -131,5 +131,6 @@ async def settled(answer: Later[_Value]) -> _Value:
 
 
 @lru_cache(maxsize=1024)
-def _born_host(client: tuple[str, int] | None) -> bytes:
+def host_of(client: tuple[str, int] | None) -> bytes:
+    """Return an address and a port as a record keeps them; zeros for None."""
     return bytes(8) if client is None else host_bytes(client[0], client[1])

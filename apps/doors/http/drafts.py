@@ -3,6 +3,7 @@
 import binascii
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from typing import NamedTuple
 
 from apps.doors.http import places
@@ -150,6 +151,9 @@ def properties_of(
     message: OutgoingMessage, message_id: str, settings: DoorSettings, delay: Delay | None = None
 ) -> bytes:
     """Return the property section; raise InvalidArgument or MessageTooLarge."""
+    if is_bare(message) and delay is None:
+        data = (_section_of_tag(message.tag) + message_id + "\x02").encode()
+        return _short_enough(data, settings)
     properties: dict[str, str] = {}
     if message.tag is not None:
         properties[names.TAGS] = _checked_tag(message.tag)
@@ -174,6 +178,34 @@ def properties_of(
         data = names.encode_properties(properties)
     except MalformedBatch as error:
         raise InvalidArgument(str(error)) from error
+    return _short_enough(data, settings)
+
+
+def is_bare(message: OutgoingMessage) -> bool:
+    """Say whether a message has no property but a tag and its id; it may have to wait."""
+    return not (
+        message.keys
+        or message.properties
+        or message.sharding_key is not None
+        or message.producer_id is not None
+        or message.producer_seq is not None
+    )
+
+
+# Tags come again and again; one is as long as a small section.
+@lru_cache(maxsize=1024)
+def _section_of_tag(tag: str | None) -> str:
+    """Return the text of a section up to the value of the message's id: most have no more."""
+    properties = {names.UNIQ_KEY: ""}
+    if tag is not None:
+        properties[names.TAGS] = _checked_tag(tag)
+    try:
+        return names.encode_properties(properties).decode().removesuffix("\x02")
+    except MalformedBatch as error:
+        raise InvalidArgument(str(error)) from error
+
+
+def _short_enough(data: bytes, settings: DoorSettings) -> bytes:
     if len(data) > settings.properties_bytes_max:
         raise MessageTooLarge(
             f"the properties are longer than {settings.properties_bytes_max} bytes"

@@ -199,8 +199,7 @@ def _failure(index: int, error: EngineError, call: Call) -> SendResult:
 async def _send_records(door: Door, call: Call) -> Answer:
     """Store a binary batch; the engine checks every record."""
     settings = door.settings
-    is_kept = len(call.query) <= _QUERY_BYTES_KEPT
-    queue, ack = (_kept_target if is_kept else _target)(call.query)
+    queue, ack = target_of(call.query)
     ack = ack or settings.default_ack
     data = await reading.body_of(call, settings.batch_bytes_max + wire.BATCH_TABLE_BYTES_MAX)
     payload, sizes = wire.parse_batch(data)
@@ -208,12 +207,17 @@ async def _send_records(door: Door, call: Call) -> Answer:
         raise BatchTooLarge(f"the records are longer than {settings.batch_bytes_max} bytes")
     batch = RecordBatch(topic=call.name, queue=queue, payload=payload, sizes=sizes)
     (appended,) = await call.engine.append([batch], ack=ack)
+    return records_answer(appended, len(sizes), ack, wants_records=reading.wants(call, _RECORDS))
+
+
+def records_answer(appended: Appended, count: int, ack: AckMode, *, wants_records: bool) -> Answer:
+    """Return the answer to a binary batch of `count` records."""
     if ack is AckMode.ONEWAY:
         return answers.empty(202)
     if appended.repeats:
         # All of it was stored before; the answer is about the whole batch, as the first one was.
-        appended = dataclasses.replace(appended, count=len(sizes))
-    if reading.wants(call, _RECORDS):
+        appended = dataclasses.replace(appended, count=count)
+    if wants_records:
         return 201, answers.RECORDS, wire.build_appended(appended)
     return answers.json(201, batch_answer(appended))
 
@@ -231,8 +235,12 @@ def batch_answer(appended: Appended) -> BatchAnswer:
     )
 
 
-def _target(query: bytes) -> tuple[int, AckMode | None]:
+def target_of(query: bytes) -> tuple[int, AckMode | None]:
     """Return the queue a binary batch is for and the mode asked for; raise Refusal."""
+    return (_kept_target if len(query) <= _QUERY_BYTES_KEPT else _target)(query)
+
+
+def _target(query: bytes) -> tuple[int, AckMode | None]:
     values = reading.parameters_of(query, ("queue", "ack"))
     queue = reading.number(values, "queue", default=None, high=limits.QUEUE_COUNT_MAX - 1)
     ack = values.get("ack")
