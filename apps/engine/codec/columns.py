@@ -155,4 +155,5 @@ class PropertyColumns:
         """Return where values end: at the next separator, or with the section without a last."""
         marks = self._marks
         stops = np.append(marks.at, len(self.data))[chosen + 1]
-        return np.minimum(stops, self._ends[marks.record[chosen]])
+        found: NDArray[np.int64] = np.minimum(stops, self._ends[marks.record[chosen]])
+        return found

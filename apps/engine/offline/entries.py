@@ -36,7 +36,7 @@ class EntryFiles:
         Raises StoreDamaged where files lack some of them; they may have been removed meanwhile.
         """
         found = np.empty(stop - start, dtype=QUEUE_ENTRY)
-        view = memoryview(found.view(np.uint8)) if len(found) else memoryview(b"")
+        view = found.view(np.uint8).data if len(found) else memoryview(b"")
         at = start
         while at < stop:
             number = bisect_right(self._bases, at) - 1

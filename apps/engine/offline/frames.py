@@ -35,9 +35,9 @@ def frames_of(store: OpenedStore, wanted: QueueSlice) -> Iterator[Frame]:
     A frame that cannot be read does not come.
     """
     done = -1
-    for frame in _filed(store, wanted):
-        done = frame.end
-        yield frame
+    for filed in _filed(store, wanted):
+        done = filed.end
+        yield filed
     places = np.frombuffer(wanted.frames, dtype=np.int64).reshape(-1, 2)
     places = places[places[:, 0] >= done]
     for number, frame in enumerate(_at(store, places[:, 0], places[:, 1])):

@@ -10,7 +10,7 @@ import secrets
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -279,7 +279,7 @@ def _pulled(
             wanted.topic, wanted.queue, at, messages_max=count, bytes_max=FETCH_BYTES_MAX
         )
         # The engine's codec reads the answer: the client's makes an object of every message.
-        answer = server.ask(replace(call, read=lambda response: response.body))
+        answer = server.ask(Call(call.buffers, lambda response: response.body))
         following, block = _block(wanted, answer)
         for first, last in holes(block.offsets, at):
             on_loss(first, last, "the broker cannot read them")
