@@ -68,8 +68,11 @@ class Planner(Protocol):
     def hold(self, slices: Sequence[QueueSlice]) -> Lease | None:
         """Keep the messages of slices, and all behind them, from being deleted for a while."""
 
+    def done(self) -> None:
+        """Close what is open; what is held stays so until its time is over."""
+
     def close(self) -> None:
-        """Give back what is held."""
+        """Close what is open and give back what is held."""
 
 
 def planner(options: SourceOptions) -> Planner:
@@ -142,6 +145,10 @@ class FilePlanner:
             self._has_lease = True
         self._lease.move(min(places))
         return Lease(owner=self._owner, until_ms=self._lease.until_ms)
+
+    def done(self) -> None:
+        """Close the files. The lease outlives the plan: nobody tells a source that a job ended."""
+        self._view.close()
 
     def close(self) -> None:
         """Give the lease back and close the files."""
@@ -251,6 +258,10 @@ class ServerPlanner:
         """Hold nothing."""
         del slices
         return None
+
+    def done(self) -> None:
+        """Close the connections."""
+        self._server.close()
 
     def close(self) -> None:
         """Close the connections."""

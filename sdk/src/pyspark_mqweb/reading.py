@@ -112,8 +112,14 @@ class BatchReader(DataSourceReader):
 
         Raises BadOption, DataLoss, or what says that there is no such store or topic.
         """
+        asked = planner(self._options)
+        try:
+            return self._planned(asked)
+        finally:
+            asked.done()
+
+    def _planned(self, asked: Planner) -> Sequence[InputPartition]:
         options = self._options
-        asked = planner(options)
         queues = wanted_queues(options, asked)
         begin = options.starting or Start(everywhere=EARLIEST)
         end = options.ending or Start(everywhere=LATEST)
@@ -125,7 +131,6 @@ class BatchReader(DataSourceReader):
             starts(end, queues, unnamed=LATEST, name="endingOffsets"),
             Loss(is_fatal=options.is_loss_fatal),
         )
-        # The planner is left as it is: its lease must outlive the plan, and then ends by itself.
         return _plan(options, asked, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
