@@ -19,9 +19,10 @@ from pyspark_mqweb.options import sink_options, source_options
 from pyspark_mqweb.planning import rationed, shares
 from pyspark_mqweb.reading import BatchReader, Share, StreamReader
 
+from apps.engine.codec.record import Record, decode_record
 from apps.engine.local import LocalEngine
 from apps.engine.types import AckMode
-from tests.engine.offline.stores import send, written
+from tests.engine.offline.stores import pulled, send, written
 from tests.spark.conftest import ROWS
 from tests.spark.serving import Serving, serving
 
@@ -79,9 +80,54 @@ def test_tasks_get_the_same_number_of_rows(store: Path) -> None:
     assert len(rows(reader, found)) == sum(ROWS.values())
 
 
+def test_every_column_says_what_the_record_says(tmp_path: Path) -> None:
+    seen: list[Record] = []
+
+    async def work(engine: LocalEngine) -> None:
+        await send(engine, "orders", 0, b"", b"\x00\xff" * 40, TAGS="tag", UNIQ_KEY="id-1")
+        await send(engine, "orders", 0, "é".encode(), PRODUCER_ID="p", PRODUCER_SEQ="17", né="")
+        await send(engine, "orders", 0, b"last", __SHARDINGKEY="customer")
+        payload = await pulled(engine, "orders", 0)
+        while sum(one.size_bytes for one in seen) < len(payload):
+            seen.append(decode_record(payload, sum(one.size_bytes for one in seen)))
+
+    source = DefaultSource(
+        {"path": str(written(tmp_path, work)), "subscribe": "orders", "includeHeaders": "true"}
+    )
+    reader = source.reader(source.schema())
+    found = rows(reader, reader.partitions())
+
+    assert len(found) == len(seen) == 4
+    for row, record in zip(found, seen, strict=True):
+        given = record.properties
+        expected = {
+            "key": given["KEYS"].encode(),
+            "value": record.body,
+            "topic": record.topic,
+            "partition": record.queue,
+            "offset": record.queue_offset,
+            "timestampType": 0,
+            "headers": [{"key": name, "value": text.encode()} for name, text in given.items()],
+            "dueTimestamp": None,
+            "tags": given.get("TAGS"),
+            "messageId": record.message_id,
+            "producerId": given.get("PRODUCER_ID"),
+            "seq": int(given["PRODUCER_SEQ"]) if "PRODUCER_SEQ" in given else None,
+            "shardingKey": given.get("__SHARDINGKEY"),
+            "reconsumeTimes": record.reconsume_times,
+            "bornHost": "0.0.0.0:0",
+            "storeHost": "127.0.0.1:8000",
+            "flag": record.flag,
+            "sysFlag": record.sys_flag,
+            "commitLogOffset": record.log_offset,
+            "storeSize": record.size_bytes,
+        }
+        assert {name: row[name] for name in expected} == expected
+        assert row["timestamp"].timestamp() * 1000 == record.born_time_ms
+        assert row["storeTimestamp"].timestamp() * 1000 == record.store_time_ms
+
+
 def test_a_pattern_and_an_assignment_choose_queues(store: Path) -> None:
-    by_pattern = batch(store, NARROW)
-    del by_pattern
     source = DefaultSource({"path": str(store), "subscribePattern": "pay.*|nothing"})
     reader = source.reader(NARROW)
     assert len(rows(reader, reader.partitions())) == 100
