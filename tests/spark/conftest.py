@@ -1,5 +1,6 @@
 """What tests of Spark share: one session for all of them, and a store to be read."""
 
+import logging
 import os
 import shutil
 import sys
@@ -63,6 +64,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    # It tells of its end when the streams it would write to are closed.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     yield session
     session.stop()
     os.environ.clear()

@@ -12,7 +12,10 @@ from apps.engine.codec.columns import PropertyColumns, body_spans, fixed_fields,
 from apps.engine.codec.properties import decode_properties, encode_properties
 from apps.engine.codec.record import decode_record, encode_record
 from apps.engine.codec.scan import property_sections
+from apps.engine.failpoints import Failpoints
+from apps.engine.files.posix import PosixDisk
 from apps.engine.local import LocalEngine
+from apps.engine.log.retained import Retained, store_retained
 from apps.engine.offline.reading import RecordBlock, read
 from apps.engine.offline.view import StoreView
 from apps.engine.types import AckMode
@@ -207,3 +210,28 @@ def test_columns_say_what_records_say(messages: list[tuple[bytes, dict[str, str]
     assert pairs.counts.tolist() == [
         len(decode_properties(encode_properties(p))) for _, p in messages
     ]
+
+
+def test_a_front_that_retention_moved_is_seen_at_the_next_look(tmp_path: Path) -> None:
+    async def work(engine: LocalEngine) -> None:
+        for number in range(150):
+            await send(engine, "orders", 0, b"%06d" % number * 3_000, ack=AckMode.ASYNC)
+
+    view = StoreView(written(tmp_path, work))
+    first, second, *_ = sorted((tmp_path / "commitlog").iterdir())
+    begin = next(
+        offset
+        for offset in range(150)
+        if view.log_offset(view.cut("orders", 0, offset, offset + 1)) >= int(second.name)
+    )
+
+    retained = Retained(log_start=int(second.name), queues=(("orders", 0, begin),))
+    store_retained(PosixDisk(tmp_path), retained, failpoints=Failpoints())
+    first.unlink()
+    view.refresh()
+
+    assert 0 < begin < view.extent("orders", 0).max_offset == 150
+    assert view.extent("orders", 0).min_offset == begin
+    _, lost = records(view, "orders", 0)
+    assert [(one, last) for one, last, _ in lost] == [(0, begin - 1)]
+    assert records(view, "orders", 0, begin)[1] == []
