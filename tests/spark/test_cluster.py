@@ -46,6 +46,7 @@ def test_a_job_on_a_cluster_reads_and_sends_with_nothing_but_the_bundle(
                 str(submit), "--master", "local-cluster[1,1,800]",
                 "--py-files", str(tmp_path / "mqweb.zip"),
                 "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.memory=512m",
+                "--conf", "spark.executor.memory=512m",
                 str(JOB), str(store), broker.url,
             ],
             cwd=tmp_path,
