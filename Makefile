@@ -12,14 +12,16 @@ WORKERS ?= 3
 SOURCES := apps mqweb manage.py $(wildcard sdk/src benchmarks)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check crash bench clean
+.PHONY: run test check crash bench spark-bundle clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.installed
 	$(BIN)/python manage.py runmq $(FLAGS)
 
 test: check
-	$(BIN)/python -m pytest -q -m "not crash" --timeout 300 -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -q -m "not crash and not spark" --timeout 300 -n $(WORKERS) --dist worksteal $(TESTS)
+	@# One process, so that one JVM is started; 5 says that there is none of these among TESTS.
+	$(BIN)/python -m pytest -q -rs -m "spark and not crash" --timeout 600 $(TESTS) || [ $$? -eq 5 ]
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -35,6 +37,11 @@ crash: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(FLAGS)
+
+# What `spark-submit --py-files` is given (docs/PIPELINE.md).
+spark-bundle: $(VENV)/.installed
+	mkdir -p data
+	PYTHONPATH=. $(BIN)/python -m pyspark_mqweb.bundle data/mqweb-spark.zip
 
 # Keeps the data directory and the virtual environment.
 clean:

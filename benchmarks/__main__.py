@@ -31,6 +31,7 @@ from benchmarks.runs import (
     one_by_one,
     recovery,
     rest,
+    spark,
     sweeps,
 )
 from benchmarks.settings import Settings
@@ -50,6 +51,7 @@ _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "latency": latency.measure,
     "sweeps": sweeps.measure,
     "celery": celery.measure,
+    "spark": spark.measure,
 }
 _PEERS: dict[str, Callable[[], Side]] = {"redis": Redis, "nats": Nats, "rabbitmq": RabbitMq}
 

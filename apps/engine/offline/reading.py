@@ -1,0 +1,126 @@
+"""Messages of a slice as blocks of records, each proven by the checksum of its frame.
+
+Knows slices and frames; not how frames are found, nor what is done with records. Every message of
+a slice either comes or is told to be lost, by its number: nothing is passed over in silence.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apps.engine.codec.batch import starts_of
+from apps.engine.codec.columns import fixed_fields, is_of, native
+from apps.engine.log.tail import Frame
+from apps.engine.offline.frames import frames_of
+from apps.engine.offline.opened import OpenedStore
+from apps.engine.offline.view import QueueSlice
+
+_BYTES = 8 << 20
+
+OnLoss = Callable[[int, int, str], None]
+"""Is told first and last of queue offsets that cannot be read, and why; may raise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordBlock:
+    """Records of one queue in order, and where each lies in `payload`: int64[n] and int32[n].
+
+    `fixed` RECORD_HEADER[n] are their fixed parts, `offsets` int64[n] their queue offsets.
+    """
+
+    topic: str
+    queue: int
+    payload: bytes | bytearray
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int32]
+    fixed: NDArray[np.void]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return how many records these are."""
+        return len(self.starts)
+
+    @property
+    def log_offset(self) -> int:
+        """Return where the first record lies in the log; there must be one."""
+        return int(self.fixed["log_offset"][0])
+
+
+def read(
+    store: OpenedStore, wanted: QueueSlice, *, on_loss: OnLoss, rows_max: int = 10_000
+) -> Iterator[RecordBlock]:
+    """Iterate over the records of a slice, in blocks of about `rows_max` and of 8 MiB.
+
+    A block may be larger by a frame. What is lost is told between the blocks, in order. Raises
+    StoreDamaged where the log cannot be followed at all.
+    """
+    expected = wanted.start
+    for frames in _gathered(frames_of(store, wanted), rows_max):
+        block = _block(frames, wanted, expected)
+        if not len(block):
+            continue
+        for first, last in holes(block.offsets, expected):
+            _tell(store, wanted, first, last, on_loss)
+        expected = int(block.offsets[-1]) + 1
+        yield block
+    if expected < wanted.stop:
+        _tell(store, wanted, expected, wanted.stop - 1, on_loss)
+
+
+def holes(offsets: NDArray[np.int64], expected: int) -> Iterator[tuple[int, int]]:
+    """Iterate over the runs that ascending queue offsets leave out, from `expected` on."""
+    borders = np.concatenate(([expected - 1], offsets))
+    for at in np.flatnonzero(np.diff(borders) != 1).tolist():
+        yield int(borders[at]) + 1, int(borders[at + 1]) - 1
+
+
+def _tell(store: OpenedStore, wanted: QueueSlice, first: int, last: int, on_loss: OnLoss) -> None:
+    lost = store.quarantine.lost(wanted.topic, wanted.queue)
+    known = int(np.searchsorted(lost, last + 1)) - int(np.searchsorted(lost, first))
+    reason = "their records are not in the log, or not what was written"
+    if known:
+        reason = f"{known} of them were damaged on the disk and are in quarantine"
+    on_loss(first, last, reason)
+
+
+def _gathered(frames: Iterator[Frame], rows_max: int) -> Iterator[list[Frame]]:
+    """Join frames to lists that are worth array operations."""
+    found: list[Frame] = []
+    rows = size_bytes = 0
+    for frame in frames:
+        found.append(frame)
+        rows += len(frame.header.sizes)
+        size_bytes += len(frame.payload)
+        if rows >= rows_max or size_bytes >= _BYTES:
+            yield found
+            found, rows, size_bytes = [], 0, 0
+    if found:
+        yield found
+
+
+def _block(frames: Sequence[Frame], wanted: QueueSlice, expected: int) -> RecordBlock:
+    """Return those records of frames that belong to a slice, from `expected` on."""
+    payload = b"".join([frame.payload for frame in frames])
+    sizes = np.concatenate([frame.header.sizes for frame in frames])
+    starts = starts_of(sizes)
+    fixed = fixed_fields(payload, starts)
+    offsets = native(fixed["queue_offset"])
+    kept = (offsets >= expected) & (offsets < wanted.stop)
+    kept &= is_of(payload, fixed, starts, topic=wanted.topic, queue=wanted.queue)
+    row = 0
+    for frame in frames:
+        kept[[row + bad for bad in frame.bad_rows]] = False
+        row += len(frame.header.sizes)
+    if not kept.all():
+        starts, sizes, fixed, offsets = starts[kept], sizes[kept], fixed[kept], offsets[kept]
+    return RecordBlock(
+        topic=wanted.topic,
+        queue=wanted.queue,
+        payload=payload,
+        starts=starts,
+        sizes=sizes,
+        fixed=fixed,
+        offsets=offsets,
+    )

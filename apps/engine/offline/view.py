@@ -1,0 +1,268 @@
+"""A look at a store while its broker writes: which messages are there for good, and where.
+
+Knows checkpoints, the catalog and the end of the log; reads no records. What is shown was synced:
+either a checkpoint says so, or a frame of the log itself (docs/adr/0021-what-a-foreign-reader-may-
+see.md). A view is refreshed by its holder and never moves by itself.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from apps.engine.broker import catalogfile
+from apps.engine.broker.catalog import FILE as CATALOG
+from apps.engine.codec import layout
+from apps.engine.derived.queueset import CHECKPOINT
+from apps.engine.errors import InvalidArgument, StoreDamaged, UnknownQueue, UnknownTopic
+from apps.engine.files import atomic
+from apps.engine.files.backend import Disk
+from apps.engine.log.checkpoint import load_checkpoint
+from apps.engine.log.tail import Frame
+from apps.engine.offline.entries import EntryFiles
+from apps.engine.offline.opened import OpenedStore
+from apps.engine.offline.tail import Key, QueueTail, collect, step
+
+_SYSTEM = (
+    layout.SYSTEM_PREFIX,
+    layout.SCHEDULE_TOPIC,
+    layout.HALF_TOPIC,
+    layout.HALF_OP_TOPIC,
+    layout.GIVEN_UP_TOPIC,
+)
+_OWN = (*_SYSTEM, layout.RETRY_PREFIX, layout.DEAD_LETTER_PREFIX)
+_OFFSETS = np.dtype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueExtent:
+    """The messages of a queue that are there: `min_offset` up to, not with, `max_offset`."""
+
+    topic: str
+    queue: int
+    min_offset: int
+    max_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSlice:
+    """Messages `start` up to, not with, `stop` of a queue, as a task is told of them.
+
+    Those from `tail_start` on have no entries in files: `frames`, int64[n, 2] in the machine's byte
+    order, is where the frames begin and end that hold them.
+    """
+
+    topic: str
+    queue: int
+    start: int
+    stop: int
+    tail_start: int
+    frames: bytes = b""
+
+    def __len__(self) -> int:
+        """Return how many messages that are."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A queue as the checkpoint of consume queues has it."""
+
+    min_offset: int
+    end: int
+
+
+class StoreView:
+    """One store; `refresh` looks again. Not for several threads at once."""
+
+    def __init__(self, path: Path, *, is_unsynced_shown: bool = False) -> None:
+        """Look at the store in a directory.
+
+        With `is_unsynced_shown` messages are shown that a power cut could take back. Raises
+        InvalidArgument where there is no store, StoreDamaged, ForeignSegment or UnknownFormat.
+        """
+        self.store = OpenedStore(path)
+        self.is_unsynced_shown = is_unsynced_shown
+        self.synced_offset = 0
+        self._topics: dict[str, int] = {}
+        self._known: dict[Key, _Known] = {}
+        self._begins: dict[Key, int] = {}
+        self._dispatched = -1
+        self._position = 0
+        self._tails: dict[Key, QueueTail] = {}
+        self._fresh: dict[Key, QueueTail] = {}
+        self._look()
+
+    def refresh(self) -> None:
+        """Look at the store again. Raises StoreDamaged or ForeignSegment."""
+        self.store.refresh()
+        self._look()
+
+    def _look(self) -> None:
+        store = self.store
+        self._begins = {(topic, queue): offset for topic, queue, offset in store.retained.queues}
+        self._topics = _topics(store.disk)
+        dispatched = self._load_queues()
+        checkpoint = load_checkpoint(store.disk)
+        if checkpoint is not None:
+            self.synced_offset = max(self.synced_offset, checkpoint.synced_offset)
+        self.synced_offset = max(self.synced_offset, dispatched)
+        if not self.store.segments.start <= self._position or dispatched < self._dispatched:
+            # The queues are made anew, or the log was cut: nothing known of its end holds.
+            self._tails.clear()
+            self._position = 0
+        for tail in self._tails.values():
+            tail.drop_below(dispatched)
+        self._dispatched = dispatched
+        self._position = max(self._position, dispatched, self.store.segments.start)
+        self._walk()
+
+    def close(self) -> None:
+        """Close the files of the log."""
+        self.store.close()
+
+    # --- what is there -------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """Return the topics of the catalog, sorted, and those of the broker that hold messages."""
+        own = {topic for topic, _ in self._keys() if topic.startswith(_OWN)}
+        return sorted(own.union(self._topics))
+
+    def matching(self, pattern: str) -> list[str]:
+        """Return the topics a regular expression matches whole; the broker's inner ones do not.
+
+        Raises InvalidArgument for a text that is no expression.
+        """
+        try:
+            wanted = re.compile(pattern)
+        except re.error as error:
+            raise InvalidArgument(f"{pattern!r} is no regular expression: {error}") from error
+        return [
+            topic
+            for topic in self.topics()
+            if wanted.fullmatch(topic) and not topic.startswith(_SYSTEM)
+        ]
+
+    def extents(self, topic: str) -> list[QueueExtent]:
+        """Return the queues of a topic in order, empty ones among them. Raises UnknownTopic."""
+        if topic not in self._topics and not topic.startswith(_OWN):
+            raise UnknownTopic(f"the store has no topic {topic}")
+        numbers = {queue for name, queue in self._keys() if name == topic}
+        if not numbers and topic not in self._topics:
+            raise UnknownTopic(f"the store has no messages of {topic}")
+        return [
+            self._extent(topic, queue)
+            for queue in sorted(numbers.union(range(self._topics.get(topic, 0))))
+        ]
+
+    def extent(self, topic: str, queue: int) -> QueueExtent:
+        """Return one queue. Raises UnknownTopic or UnknownQueue."""
+        for found in self.extents(topic):
+            if found.queue == queue:
+                return found
+        raise UnknownQueue(f"topic {topic} has no queue {queue}")
+
+    def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
+        """Return what a reader needs to find messages `start` up to, not with, `stop`."""
+        key = (topic, queue)
+        known = self._known.get(key)
+        tail_start = max(start, known.end if known is not None else start)
+        if tail_start >= stop:
+            return QueueSlice(topic=topic, queue=queue, start=start, stop=stop, tail_start=stop)
+        parts = [
+            tails[key].frames_of(tail_start, stop)
+            for tails in (self._tails, self._fresh)
+            if key in tails and len(tails[key].frames)
+        ]
+        frames = np.concatenate(parts) if parts else np.empty(0, dtype=_OFFSETS)
+        return QueueSlice(
+            topic=topic,
+            queue=queue,
+            start=start,
+            stop=stop,
+            tail_start=tail_start,
+            frames=frames.astype(_OFFSETS).tobytes(),
+        )
+
+    def log_offset(self, wanted: QueueSlice) -> int:
+        """Return a log offset no message of a slice lies below: the start of the log at the least.
+
+        Messages of which the files have no entry any more lie nowhere else.
+        """
+        if wanted.start < wanted.tail_start:
+            try:
+                entries = EntryFiles(self.store.disk, wanted.topic, wanted.queue)
+                found = int(entries.read(wanted.start, wanted.start + 1)["log_offset"][0])
+            except StoreDamaged:
+                return self.store.segments.start
+            # Its frame begins before it, in the same segment.
+            return max(self.store.segments.base(found), self.store.segments.start)
+        frames = np.frombuffer(wanted.frames, dtype=_OFFSETS)
+        return int(frames[0]) if len(frames) else self.synced_offset
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def _keys(self) -> Iterable[Key]:
+        return {*self._known, *self._begins, *self._tails, *self._fresh}
+
+    def _extent(self, topic: str, queue: int) -> QueueExtent:
+        key = (topic, queue)
+        known = self._known.get(key, _Known(0, 0))
+        begin = max(known.min_offset, self._begins.get(key, 0))
+        ends = [tails[key].end for tails in (self._tails, self._fresh) if key in tails]
+        return QueueExtent(
+            topic=topic, queue=queue, min_offset=begin, max_offset=max(begin, known.end, *ends, 0)
+        )
+
+    def _load_queues(self) -> int:
+        content = atomic.load(self.store.disk, CHECKPOINT)
+        if content is None:
+            self._known = {}
+            return self.store.segments.start
+        try:
+            self._known = {
+                (str(topic), int(queue)): _Known(int(begin), int(end))
+                for topic, queue, begin, end, *_ in content["queues"]
+            }
+            return int(content["dispatched_offset"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreDamaged(f"{CHECKPOINT} holds something else than queues") from error
+
+    def _walk(self) -> None:
+        """Take up the frames behind the files of the queues, as far as they are proven."""
+        position = self._position
+        waiting: list[Frame] = []
+        is_last = False
+        while not is_last:
+            found = step(
+                self.store.segments,
+                position=position,
+                synced=self.synced_offset,
+                store_id=self.store.identity.store_id,
+                quarantine=self.store.quarantine,
+            )
+            position, is_last = found.position, found.is_last
+            self.synced_offset = found.synced
+            waiting += found.frames
+            proven = [frame for frame in waiting if frame.end <= self.synced_offset]
+            del waiting[: len(proven)]
+            collect(proven, self._tails)
+            if proven:
+                self._position = proven[-1].end
+        self._fresh = {}
+        if self.is_unsynced_shown:
+            collect(waiting, self._fresh)
+
+
+def _topics(disk: Disk) -> dict[str, int]:
+    """Return the queue count of each topic of the catalog; none where it was never published."""
+    content: dict[str, Any] | None = atomic.load(disk, CATALOG)
+    if content is None:
+        return {}
+    try:
+        return {spec.name: spec.queue_count for spec in catalogfile.load(content).topics.values()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreDamaged(f"{CATALOG} holds something else than a catalog") from error
