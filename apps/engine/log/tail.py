@@ -1,7 +1,7 @@
 """Walk the log frame by frame and verify each. Knows frames, not what their records mean."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,6 +60,12 @@ class Frame:
     def end(self) -> int:
         """Return the log offset behind the last record."""
         return self.header.end
+
+    def kept(self) -> "Frame":
+        """Return the same frame in memory of its own, valid for as long as anybody holds it."""
+        payload = memoryview(bytes(self.payload))
+        start = self.payload_log_offset
+        return replace(self, payload=payload, chunk=payload, chunk_start=start)
 
 
 class InvalidFrame(Exception):

@@ -43,6 +43,11 @@ class ReadOnlyFile:
             done += step
         return done
 
+    def data_from(self, start: int) -> tuple[int, int] | None:
+        """Return all from `start` on; None where the file ends before."""
+        size_bytes = self.size()
+        return (start, size_bytes) if start < size_bytes else None
+
     def close(self) -> None:
         """Release the descriptor. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1

@@ -123,7 +123,9 @@ def _whole(store: OpenedStore, data: memoryview, log_offset: int) -> Frame | Non
         and header.store_id == store.identity.store_id
         and crc32(payload) == header.payload_crc
     )
-    return Frame(header=header, payload=payload) if is_right else None
+    if not is_right:
+        return None
+    return Frame(header=header, payload=payload, chunk=data, chunk_start=log_offset)
 
 
 def _searched(store: OpenedStore, start: int, end: int) -> Iterator[Frame]:
@@ -161,11 +163,13 @@ def _holds(store: OpenedStore, start: int, record_at: int) -> bool:
 
 def _walked(store: OpenedStore, start: int, stop: int) -> Iterator[Frame]:
     """Walk frames; what is damaged has no frame, and its messages are then told as lost."""
-    return walk(
+    for frame in walk(
         store.segments,
         start=start,
         stop=stop,
         store_id=store.identity.store_id,
         quarantine=store.quarantine,
         found=lambda _range: None,
-    )
+    ):
+        # Many are gathered before any is looked at.
+        yield frame.kept()

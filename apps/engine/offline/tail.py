@@ -89,7 +89,7 @@ def step(
         if frame is None:
             return Step(frames=frames, position=position, synced=synced, is_last=True)
         synced = max(synced, frame.header.synced_log_offset)
-        frames.append(frame)
+        frames.append(frame.kept())
         rows += len(frame.header.sizes)
         size_bytes += len(frame.payload)
         position = frame.end

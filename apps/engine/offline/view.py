@@ -25,6 +25,7 @@ from apps.engine.log.tail import Frame
 from apps.engine.offline.entries import EntryFiles
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.tail import Key, QueueTail, collect, step
+from apps.engine.types import Cleanup, TopicSpec
 
 _SYSTEM = (
     layout.SYSTEM_PREFIX,
@@ -88,6 +89,7 @@ class StoreView:
         self.is_unsynced_shown = is_unsynced_shown
         self.synced_offset = 0
         self._topics: dict[str, int] = {}
+        self._compacted: set[str] = set()
         self._known: dict[Key, _Known] = {}
         self._begins: dict[Key, int] = {}
         self._dispatched = -1
@@ -104,7 +106,9 @@ class StoreView:
     def _look(self) -> None:
         store = self.store
         self._begins = {(topic, queue): offset for topic, queue, offset in store.retained.queues}
-        self._topics = _topics(store.disk)
+        specs = _topics(store.disk)
+        self._topics = {spec.name: spec.queue_count for spec in specs}
+        self._compacted = {spec.name for spec in specs if spec.cleanup is Cleanup.COMPACT}
         dispatched = self._load_queues()
         checkpoint = load_checkpoint(store.disk)
         if checkpoint is not None:
@@ -147,7 +151,13 @@ class StoreView:
         ]
 
     def extents(self, topic: str) -> list[QueueExtent]:
-        """Return the queues of a topic in order, empty ones among them. Raises UnknownTopic."""
+        """Return the queues of a topic in order, empty ones among them.
+
+        Raises UnknownTopic, and InvalidArgument for a compacted topic, whose kept messages lie
+        beside the log.
+        """
+        if topic in self._compacted:
+            raise InvalidArgument(f"{topic} is a compacted topic, which only its broker reads")
         if topic not in self._topics and not topic.startswith(_OWN):
             raise UnknownTopic(f"the store has no topic {topic}")
         numbers = {queue for name, queue in self._keys() if name == topic}
@@ -257,12 +267,12 @@ class StoreView:
             collect(waiting, self._fresh)
 
 
-def _topics(disk: Disk) -> dict[str, int]:
-    """Return the queue count of each topic of the catalog; none where it was never published."""
+def _topics(disk: Disk) -> list[TopicSpec]:
+    """Return the topics of the catalog; none where it was never published."""
     content: dict[str, Any] | None = atomic.load(disk, CATALOG)
     if content is None:
-        return {}
+        return []
     try:
-        return {spec.name: spec.queue_count for spec in catalogfile.load(content).topics.values()}
+        return list(catalogfile.load(content).topics.values())
     except (KeyError, TypeError, ValueError) as error:
         raise StoreDamaged(f"{CATALOG} holds something else than a catalog") from error

@@ -19,7 +19,7 @@ from apps.engine.log.retained import Retained, store_retained
 from apps.engine.offline.reading import RecordBlock, read
 from apps.engine.offline.view import StoreView
 from apps.engine.types import AckMode
-from tests.engine.offline.stores import pulled, send, written
+from tests.engine.offline.stores import CONFIG, publish, pulled, send, written
 
 
 def bytes_of(block: RecordBlock) -> bytes:
@@ -235,3 +235,24 @@ def test_a_front_that_retention_moved_is_seen_at_the_next_look(tmp_path: Path) -
     _, lost = records(view, "orders", 0)
     assert [(one, last) for one, last, _ in lost] == [(0, begin - 1)]
     assert records(view, "orders", 0, begin)[1] == []
+
+
+async def test_a_long_end_of_the_log_is_read_as_the_engine_reads_it(tmp_path: Path) -> None:
+    engine = await LocalEngine.open(tmp_path, CONFIG)
+    try:
+        publish(engine)
+        for number in range(120):
+            # More than is read at once, and no checkpoint knows of it.
+            bodies = [b"%06d" % number * 5_000, b"%06d" % number * 4_000]
+            await send(engine, "orders", number % 2, *bodies, ack=AckMode.ASYNC)
+        await send(engine, "payments", 0, b"synced", ack=AckMode.SYNC)
+        await send(engine, "payments", 0, b"proves it", ack=AckMode.ASYNC)
+
+        view = StoreView(tmp_path)
+        found = {queue: records(view, "orders", queue) for queue in (0, 1)}
+        expected = {queue: (await pulled(engine, "orders", queue), []) for queue in (0, 1)}
+    finally:
+        await engine.close()
+
+    assert len(list((tmp_path / "commitlog").iterdir())) >= 2
+    assert found == expected
