@@ -71,9 +71,11 @@ class MessageVerbs:
         with host.writing():
             appended, frame_end = host.broker.appender.write(checked)
         host.warm_ahead()
-        if any(host.holds.is_awaited((batch.topic, batch.queue)) for batch in checked):
-            # Readers see only what is synced, so one who waits is a reason to sync.
-            host.commits.request_sync()
+        for batch in checked:
+            if host.holds.is_awaited((batch.topic, batch.queue)):
+                # Readers see only what is synced, so one who waits is a reason to sync.
+                host.commits.request_sync()
+                break
         return appended, frame_end
 
     async def pull(self, request: PullRequest) -> PullResult:

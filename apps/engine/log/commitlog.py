@@ -202,7 +202,8 @@ class CommitLog:
         BatchTooLarge, or StoreFull with the log as it was, or WriteFailed, after which every append
         fails.
         """
-        self._check_writable()
+        if self._failure is not None:
+            raise type(self._failure)(f"the log failed: {self._failure}") from self._failure
         count, payload_bytes = 0, 0
         for run in runs:
             count += len(run.sizes)
@@ -496,7 +497,3 @@ class CommitLog:
         )
         store_checkpoint(self._disk, checkpoint, failpoints=self._failpoints)
         self.checkpointed_offset = synced_offset
-
-    def _check_writable(self) -> None:
-        if self._failure is not None:
-            raise type(self._failure)(f"the log failed: {self._failure}") from self._failure

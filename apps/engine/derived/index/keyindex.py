@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.engine.codec.scan import Sections
 from apps.engine.codec.windows import Buffer
 from apps.engine.config import EngineConfig
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.index import layout
-from apps.engine.derived.index.incoming import Incoming, Rows, Sections
+from apps.engine.derived.index.incoming import Incoming, Rows
 from apps.engine.derived.index.indexfile import (
     DIRECTORY,
     FLUSH_ENTRIES,
