@@ -202,7 +202,7 @@ class Appender:
         starts, sizes = share.starts, share.sizes
         share.queue.append(packed_entries(starts, sizes, share.hashes, log_offset=log_offset))
         self._queues.added(share.queue, frame_end=frame.end)
-        self._index.add(
+        self._index.incoming.add(
             share.queue.topic,
             share.payload,
             starts,

@@ -114,6 +114,7 @@ def check_few(
     name = bytes((len(name),)) + name
     hashes = []
     sections = []
+    lengths = []
     start = 0
     view = memoryview(payload)
     for number, size in enumerate(sizes.tolist()):
@@ -143,12 +144,12 @@ def check_few(
             raise _at(number, MessageTooLarge, f"properties over {properties_bytes_max} bytes")
         section = bytes(view[section_at:end])
         sections.append(section)
+        lengths.append(section_bytes)
         hashes.append(_tag_hash(section, number))
         if crc32(view[body_at:topic_at]) & layout.BODY_CRC_MASK != crc:
             raise _at(number, ChecksumMismatch, "body does not have its checksum")
         start = end
     joined = b"".join(sections)
-    lengths = [len(section) for section in sections]
     return np.array(hashes, dtype=np.int64), special_of(joined), (joined, lengths)
 
 

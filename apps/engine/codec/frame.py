@@ -57,7 +57,7 @@ class FrameHeader:
     @property
     def end(self) -> int:
         """Return the log offset behind the frame's last record."""
-        return self.log_offset + self.header_bytes + self.payload_bytes
+        return self.log_offset + frame_header_bytes(len(self.sizes)) + self.payload_bytes
 
 
 def frame_header_bytes(record_count: int) -> int:

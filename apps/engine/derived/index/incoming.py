@@ -20,6 +20,9 @@ from apps.engine.derived.stretch import Stretch
 
 # Up to here a loop is cheaper than array operations: 0.6 us a record against 15 us for any number.
 _FEW = 16
+# Records that wait for being indexed together: 2 ms of work for the loop at the most.
+_WAITING_RECORDS = 2048
+_WAITING_BYTES = 512 * 1024
 _BODY_BYTES = struct.Struct(">i")
 _BODY_BYTES_AT = 84
 # Records of which none has properties: events of consumers, decisions, messages in parcels.
@@ -59,9 +62,9 @@ class Incoming:
         return len(self._ends)
 
     @property
-    def size_bytes(self) -> int:
-        """Return how much memory their sections take."""
-        return len(self._sections)
+    def is_much(self) -> bool:
+        """Say whether it is time to give entries to what waits."""
+        return len(self._ends) >= _WAITING_RECORDS or len(self._sections) >= _WAITING_BYTES
 
     def add(
         self,
