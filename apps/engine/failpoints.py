@@ -61,6 +61,8 @@ class Failpoints:
             if name not in NAMES or match is None:
                 raise ValueError(f"unknown failpoint {item!r}")
             self._actions[name] = (match[1], int(match[2]))
+        # For who passes often: where nothing is planned, `hit` does nothing.
+        self.is_planned = bool(self._actions)
 
     def hit(self, name: str) -> None:
         """Pass the place `name`; may raise OSError or never return."""

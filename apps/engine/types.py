@@ -203,7 +203,8 @@ class RecordBatch:
     special: Special = Special.NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: one is made for every send, and freezing a class triples what making one costs.
+@dataclass(slots=True, kw_only=True)
 class Appended:
     """Where a batch went: queue offsets from `queue_offset` on, records from `log_offset` on.
 

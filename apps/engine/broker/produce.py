@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.keyrule import check_keys
-from apps.engine.codec.batch import queue_entries, starts_of
+from apps.engine.codec.batch import packed_entries, starts_of
 from apps.engine.codec.check import check_batch
 from apps.engine.codec.layout import JOURNAL_TOPIC
+from apps.engine.codec.scan import Sections
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
-from apps.engine.derived.index.incoming import Sections
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import BatchTooLarge, MalformedBatch, WriteFailed
@@ -62,58 +62,30 @@ class CheckedBatch:
         self.tag_hashes = tag_hashes
 
 
-class _Share:
+class _Share(RecordRun):
     """The batches of one queue in one frame, as one run of records."""
 
-    __slots__ = ("batches", "hashes", "queue", "run")
+    __slots__ = ("batches", "hashes", "queue", "sections")
 
     def __init__(self, queue: ConsumeQueue, batches: Sequence[CheckedBatch]) -> None:
         """Join the batches: many small sends then cost array operations once, not once each."""
         self.queue = queue
         self.batches = batches
         if len(batches) == 1:
-            payload, sizes = batches[0].payload, batches[0].sizes
-            self.hashes = batches[0].tag_hashes
+            (batch,) = batches
+            self.payload, self.sizes = batch.payload, batch.sizes
+            self.hashes, self.sections = batch.tag_hashes, batch.sections
         else:
-            payload = bytearray().join([batch.payload for batch in batches])
-            sizes = np.concatenate([batch.sizes for batch in batches])
+            self.payload = bytearray().join([batch.payload for batch in batches])
+            self.sizes = np.concatenate([batch.sizes for batch in batches])
             self.hashes = np.concatenate([batch.tag_hashes for batch in batches])
-        self.run = RecordRun(
-            payload=payload, sizes=sizes, starts=starts_of(sizes), queue_offset=queue.end
-        )
-
-    def index(self, log_offset: int, frame_end: int, queues: QueueSet) -> None:
-        """Give the records their entries."""
-        run = self.run
-        self.queue.append(queue_entries(run.starts, run.sizes, self.hashes, log_offset=log_offset))
-        queues.added(self.queue, frame_end=frame_end)
-
-    def index_keys(self, log_offset: int, frame: AppendedFrame, index: KeyIndex) -> None:
-        """Let the records be found by their keys."""
-        run = self.run
-        index.add(
-            self.queue.topic,
-            run.payload,
-            run.starts,
-            run.sizes,
-            log_offset=log_offset,
-            store_time_ms=frame.store_time_ms,
-            frame=frame.log_offset,
-            sections=self._sections(),
-        )
-
-    def _sections(self) -> Sections | None:
-        """Return the property sections of all records, None where they are to be found yet."""
-        found = [batch.sections for batch in self.batches if batch.sections is not None]
-        if len(found) < len(self.batches):
-            return None
-        if len(found) == 1:
-            return found[0]
-        return b"".join([data for data, _ in found]), [n for _, many in found for n in many]
+            self.sections = _joined([batch.sections for batch in batches])
+        self.starts = starts_of(self.sizes)
+        self.queue_offset = queue.end
 
     def tell(self, log_offset: int, store_time_ms: int) -> None:
         """Give each batch its place."""
-        queue_offset = self.run.queue_offset
+        queue_offset = self.queue_offset
         for batch in self.batches:
             count = len(batch.sizes)
             batch.appended = Appended(
@@ -128,6 +100,14 @@ class _Share:
             log_offset += len(batch.payload)
             if batch.on_stored is not None:
                 batch.on_stored(batch.appended)
+
+
+def _joined(sections: Sequence[Sections | None]) -> Sections | None:
+    """Return the property sections of all records, None where some are to be found yet."""
+    found = [one for one in sections if one is not None]
+    if len(found) < len(sections):
+        return None
+    return b"".join([data for data, _ in found]), [n for _, many in found for n in many]
 
 
 class Appender:
@@ -172,16 +152,15 @@ class Appender:
     def _check(self, batch: RecordBatch) -> CheckedBatch:
         spec = self._catalog.writable(batch.topic, batch.queue)
         hashes, special = batch.tag_hashes, batch.special
-        sections: list[Sections] = []
+        sections: Sections | None = None
         if hashes is None:
-            hashes, special = check_batch(
+            hashes, special, sections = check_batch(
                 batch.payload,
                 batch.sizes,
                 topic=batch.topic,
                 queue=batch.queue,
                 body_bytes_max=self._config.body_bytes_max,
                 properties_bytes_max=self._config.properties_bytes_max,
-                keep=lambda data, lengths: sections.append((data, lengths)),
             )
         if spec.cleanup is Cleanup.COMPACT:
             check_keys(batch.payload, batch.sizes)
@@ -190,7 +169,7 @@ class Appender:
             hashes,
             special,
             is_whole=batch.tag_hashes is None,
-            sections=sections[0] if sections else None,
+            sections=sections,
         )
 
     def write(
@@ -203,21 +182,36 @@ class Appender:
         """
         shares = self._shares(batches)
         may_use_reserve = is_internal or self._are_ours(batches)
-        frame = self._log.append([share.run for share in shares], is_internal=may_use_reserve)
+        frame = self._log.append(shares, is_internal=may_use_reserve)
         try:
             for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
-                share.index(log_offset, frame.end, self._queues)
-                share.index_keys(log_offset, frame, self._index)
+                self._index_share(share, log_offset, frame)
                 share.tell(log_offset, frame.store_time_ms)
                 # What the engine notes about a client's messages is none of them.
                 if not is_internal and share.queue.topic != JOURNAL_TOPIC:
-                    self.byte_count += len(share.run.payload)
-                    self.message_count += len(share.run.sizes)
+                    self.byte_count += len(share.payload)
+                    self.message_count += len(share.sizes)
             self._index.frame_added(frame.end)
         except MemoryError as error:
             # The frame is in the log and not in its queues: only a restart brings them level.
             raise WriteFailed("no memory was left to index what is in the log") from error
         return [batch.appended for batch in batches], frame.end
+
+    def _index_share(self, share: _Share, log_offset: int, frame: AppendedFrame) -> None:
+        """Give records their entries, and let them be found by their keys."""
+        starts, sizes = share.starts, share.sizes
+        share.queue.append(packed_entries(starts, sizes, share.hashes, log_offset=log_offset))
+        self._queues.added(share.queue, frame_end=frame.end)
+        self._index.incoming.add(
+            share.queue.topic,
+            share.payload,
+            starts,
+            sizes,
+            log_offset=log_offset,
+            store_time_ms=frame.store_time_ms,
+            frame=frame.log_offset,
+            sections=share.sections,
+        )
 
     def _are_ours(self, batches: Sequence[CheckedBatch]) -> bool:
         """Say whether all of it is the product's own work, which goes on while the disk is full."""

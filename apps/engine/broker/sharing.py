@@ -47,8 +47,8 @@ class SharedFrames:
         if not self._is_turn_begun:
             self._is_turn_begun = True
             loop.call_soon(self._end_turn)
-        # Nobody is overtaken.
-        self.drain()
+        if self._waiting:
+            self.drain()  # Nobody is overtaken.
         return self._write(batches)
 
     def alone(self, write: Callable[[], _Answer]) -> _Answer:
@@ -80,7 +80,8 @@ class SharedFrames:
 
     def _end_turn(self) -> None:
         self._is_turn_begun = False
-        self.drain()
+        if self._waiting:
+            self.drain()
 
 
 def _payload_bytes(batches: Sequence[CheckedBatch]) -> int:

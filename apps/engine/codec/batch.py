@@ -78,14 +78,22 @@ def queue_entries(
     log_offset: int,
 ) -> NDArray[np.void]:
     """Return the consume-queue entries of a payload whose first byte lies at `log_offset`."""
-    if len(starts) <= _FEW:
-        packed = bytearray()
-        rows = zip(starts.tolist(), sizes.tolist(), tag_hashes.tolist(), strict=True)
-        for start, size, tag_hash in rows:
-            packed += _ENTRY.pack(log_offset + start, size, tag_hash)
-        return np.frombuffer(packed, layout.QUEUE_ENTRY)
     entries = np.empty(len(starts), dtype=layout.QUEUE_ENTRY)
     entries["log_offset"] = starts + log_offset
     entries["size_bytes"] = sizes
     entries["tag_hash"] = tag_hashes
     return entries
+
+
+def packed_entries(
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int32],
+    tag_hashes: NDArray[np.int64],
+    *,
+    log_offset: int,
+) -> bytes:
+    """Return the bytes of what `queue_entries` returns."""
+    if len(starts) > _FEW:
+        return queue_entries(starts, sizes, tag_hashes, log_offset=log_offset).tobytes()
+    rows = zip(starts.tolist(), sizes.tolist(), tag_hashes.tolist(), strict=True)
+    return b"".join([_ENTRY.pack(log_offset + start, size, hash_) for start, size, hash_ in rows])

@@ -6,7 +6,6 @@ and a comprehension over slices costs 0.12 us a message of 1 KiB, no more than c
 
 import re
 import struct
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,14 @@ from numpy.typing import NDArray
 from apps.engine.codec import layout
 from apps.engine.codec.batch import size_bounds, starts_of
 from apps.engine.codec.checksum import crc32
-from apps.engine.codec.scan import Properties, Separators, property_sections, separators, tag_hashes
+from apps.engine.codec.scan import (
+    Properties,
+    Sections,
+    Separators,
+    property_sections,
+    separators,
+    tag_hashes,
+)
 from apps.engine.codec.special import special_of
 from apps.engine.codec.tags import tag_hash
 from apps.engine.codec.windows import window
@@ -29,8 +35,6 @@ _FIELDS = struct.Struct(">iiii20xi44xi")
 _LENGTH = struct.Struct(">h")
 _PROPERTIES = re.compile(rb"(?:[^\x01\x02]+\x01[^\x01\x02]*\x02)*")
 _TAG_START = "\x02TAGS\x01"
-# Property sections end to end, and the length of each.
-OnSections = Callable[[bytes, list[int]], None]
 assert _FIELDS.size == layout.RECORD_HEADER_BYTES
 
 
@@ -42,12 +46,11 @@ def check_batch(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
-    keep: OnSections | None = None,
-) -> tuple[NDArray[np.int64], Special]:
+) -> tuple[NDArray[np.int64], Special, Sections]:
     """Check every record of a batch; return tag hashes int64[n], and what is special about it.
 
-    The property sections, which had to be found, are given to `keep`.
-    Raises MalformedBatch, MessageTooLarge or ChecksumMismatch, naming the first record at fault.
+    And the property sections, which had to be found. Raises MalformedBatch, MessageTooLarge or
+    ChecksumMismatch, naming the first record at fault.
     """
     smallest, sum_bytes = size_bounds(sizes)
     # No records count as too short ones.
@@ -63,7 +66,6 @@ def check_batch(
         queue=queue,
         body_bytes_max=body_bytes_max,
         properties_bytes_max=properties_bytes_max,
-        keep=keep,
     )
 
 
@@ -75,8 +77,7 @@ def check_many(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
-    keep: OnSections | None = None,
-) -> tuple[NDArray[np.int64], Special]:
+) -> tuple[NDArray[np.int64], Special, Sections]:
     """Check records whose sizes add up, by array operations; see `check_batch`."""
     starts = starts_of(sizes)
     body_bytes = _check_headers(payload, starts, sizes, topic=topic, queue=queue)
@@ -91,9 +92,8 @@ def check_many(
     marks = separators(properties)
     _check_properties(properties, marks)
     _check_bodies(payload, starts, body_bytes)
-    if keep is not None:
-        keep(properties.data.tobytes(), properties.lengths.tolist())
-    return tag_hashes(properties, marks), special_of(properties.data.tobytes())
+    data = properties.data.tobytes()
+    return tag_hashes(properties, marks), special_of(data), (data, properties.lengths.tolist())
 
 
 def check_few(
@@ -104,23 +104,24 @@ def check_few(
     queue: int,
     body_bytes_max: int,
     properties_bytes_max: int,
-    keep: OnSections | None = None,
-) -> tuple[NDArray[np.int64], Special]:
+) -> tuple[NDArray[np.int64], Special, Sections]:
     """Check records whose sizes add up, one after another; see `check_batch`.
 
     The loop is for a handful: a record costs 2 to 4 us here, the array operations cost 100 us
     however few records there are.
     """
     name = topic.encode()
+    name = bytes((len(name),)) + name
     hashes = []
     sections = []
+    lengths = []
     start = 0
     view = memoryview(payload)
     for number, size in enumerate(sizes.tolist()):
         total, magic, crc, queue_id, sys_flag, body_bytes = _FIELDS.unpack_from(payload, start)
         body_at = start + layout.RECORD_HEADER_BYTES
         topic_at = body_at + body_bytes
-        section_at = topic_at + 1 + len(name) + 2
+        section_at = topic_at + len(name) + 2
         end = start + size
         if total != size:
             raise _at(number, MalformedBatch, "total size differs from the batch's size table")
@@ -132,7 +133,7 @@ def check_few(
             raise _at(number, MalformedBatch, "IPv6 hosts are not accepted")
         if body_bytes < 0 or section_at > end:
             raise _at(number, MalformedBatch, "body length does not fit")
-        if payload[topic_at] != len(name) or payload[topic_at + 1 : section_at - 2] != name:
+        if not payload.startswith(name, topic_at):
             raise _at(number, MalformedBatch, "topic is not the request's")
         (section_bytes,) = _LENGTH.unpack_from(payload, section_at - 2)
         if section_at + section_bytes != end:
@@ -143,14 +144,13 @@ def check_few(
             raise _at(number, MessageTooLarge, f"properties over {properties_bytes_max} bytes")
         section = bytes(view[section_at:end])
         sections.append(section)
+        lengths.append(section_bytes)
         hashes.append(_tag_hash(section, number))
         if crc32(view[body_at:topic_at]) & layout.BODY_CRC_MASK != crc:
             raise _at(number, ChecksumMismatch, "body does not have its checksum")
         start = end
     joined = b"".join(sections)
-    if keep is not None:
-        keep(joined, [len(section) for section in sections])
-    return np.array(hashes, dtype=np.int64), special_of(joined)
+    return np.array(hashes, dtype=np.int64), special_of(joined), (joined, lengths)
 
 
 def _tag_hash(section: bytes, number: int) -> int:

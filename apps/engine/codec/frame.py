@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from apps.engine.codec import layout
 from apps.engine.codec.batch import size_bounds
-from apps.engine.codec.record import encode_record, encode_record_header
+from apps.engine.codec.checksum import Buffer
+from apps.engine.codec.record import encode_record_header
 
 FRAME_VERSION = 1
 _SIZE = np.dtype(">i4")
@@ -56,7 +57,7 @@ class FrameHeader:
     @property
     def end(self) -> int:
         """Return the log offset behind the frame's last record."""
-        return self.log_offset + self.header_bytes + self.payload_bytes
+        return self.log_offset + frame_header_bytes(len(self.sizes)) + self.payload_bytes
 
 
 def frame_header_bytes(record_count: int) -> int:
@@ -66,6 +67,7 @@ def frame_header_bytes(record_count: int) -> int:
 
 def encode_frame_header(header: FrameHeader) -> bytes:
     """Return the header record; equal headers give equal bytes, and nothing in them is free."""
+    sizes = header.sizes
     body = _BODY.pack(
         FRAME_VERSION,
         0,
@@ -74,18 +76,20 @@ def encode_frame_header(header: FrameHeader) -> bytes:
         header.synced_log_offset,
         header.store_time_ms,
         header.store_id,
-        len(header.sizes),
+        len(sizes),
         header.payload_bytes,
         header.payload_crc,
         0,
     )
-    return encode_record(
-        topic=layout.FRAME_TOPIC,
-        queue=0,
-        body=body + header.sizes.astype(_SIZE).tobytes(),
-        born_time_ms=header.store_time_ms,
-        log_offset=header.log_offset,
-        store_time_ms=header.store_time_ms,
+    body += sizes.astype(_SIZE).tobytes()
+    return _before_body(body, header.log_offset, header.store_time_ms) + body + _BEHIND_BODY
+
+
+def _before_body(body: Buffer, log_offset: int, store_time_ms: int) -> bytes:
+    """Return the fixed part of a header record."""
+    total = _BODY_START + len(body) + len(_BEHIND_BODY)
+    return encode_record_header(
+        total, body, 0, 0, log_offset, 0, store_time_ms, _NO_HOST, store_time_ms
     )
 
 
@@ -118,9 +122,7 @@ def decode_frame_header(view: memoryview, *, log_offset: int) -> FrameHeader:
     body = view[_BODY_START:body_end]
     # All else of a header follows from its body: compared with what would be written around it.
     total = body_end + len(_BEHIND_BODY)
-    before = encode_record_header(
-        total, body, 0, 0, log_offset, 0, store_time_ms, _NO_HOST, store_time_ms
-    )
+    before = _before_body(body, log_offset, store_time_ms)
     is_same = view[:_BODY_START] == before and view[body_end:total] == _BEHIND_BODY
     if flags or reserved or not is_same:
         raise BadFrame("a header field was changed")

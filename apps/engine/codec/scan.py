@@ -21,6 +21,10 @@ _TAGS = np.frombuffer(b"TAGS", dtype=np.uint8)
 _COLUMN_TAG_BYTES_MAX = 64
 
 
+Sections = tuple[bytes, list[int]]
+"""Property sections end to end, and the length of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Properties:
     """The property sections of n records end to end: `data` uint8[sum], `lengths` int64[n]."""

@@ -95,10 +95,10 @@ class ConsumeQueue:
         self.min_offset = max(self.min_offset, queue_offset)
         self.entries_from = max(self.entries_from, queue_offset)
 
-    def append(self, entries: NDArray[np.void]) -> None:
-        """Add entries at the end: QUEUE_ENTRY[n]."""
-        self._tail += entries.tobytes()
-        self.end += len(entries)
+    def append(self, entries: bytes) -> None:
+        """Add entries at the end: the bytes of QUEUE_ENTRY[n]."""
+        self._tail += entries
+        self.end += len(entries) // QUEUE_ENTRY_BYTES
 
     def lost_between(self, start: int, stop: int) -> int:
         """Return how many messages from `start` up to, not with, `stop` cannot be read any more."""

@@ -80,7 +80,7 @@ def _extend(queues: QueueSet, lost: LostMessages, *, log_offset: int) -> None:
         return
     entries = np.zeros(count, dtype=QUEUE_ENTRY)
     entries["log_offset"] = log_offset
-    queue.append(entries)
+    queue.append(entries.tobytes())
     queues.added(queue, frame_end=queues.dispatched_offset)
 
 
@@ -114,6 +114,6 @@ def _dispatch_stretch(stretch: Stretch, queues: QueueSet) -> None:
                 f"{run.first_queue_offset - 1} before log offset {stretch.frames[0].log_offset}"
             )
         if known < len(run.rows):
-            queue.append(entries[run.rows[known:]])
+            queue.append(entries[run.rows[known:]].tobytes())
             queues.added(queue, frame_end=stretch.end)
     queues.dispatched_offset = max(queues.dispatched_offset, stretch.end)

@@ -118,7 +118,7 @@ class QueueSet:
         self._pending.append((frame_end, queue, queue.end))
         self._dirty_queues.add(queue)
         self.dispatched_offset = frame_end
-        if queue.unflushed >= FLUSH_ENTRIES:
+        if queue.end - queue.flushed >= FLUSH_ENTRIES:
             self._flush(queue)
 
     def show(self, synced_offset: int) -> dict[tuple[str, int], int]:

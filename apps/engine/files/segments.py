@@ -114,7 +114,9 @@ class Segments:
 
     def write(self, offset: int, buffers: Sequence[Buffer]) -> None:
         """Write the buffers end to end; they must lie in one segment."""
-        self._file_at(offset).write(offset % self.segment_bytes, buffers)
+        position = offset % self.segment_bytes
+        file = self._files.get(offset - position) or self._file_at(offset)
+        file.write(position, buffers)
 
     def read_into(self, offset: int, target: memoryview, *, wait: bool = True) -> None:
         """Fill `target`, from as many segments as it takes. Raises NotCached or StoreDamaged."""

@@ -43,9 +43,10 @@ class MessageVerbs:
 
     async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
         """Store batches in one atomic frame; see EngineAPI."""
-        self._host.check_sending()
-        checked = self._host.broker.appender.check(batches)
-        topics = self._host.config.reserve_topics
+        host = self._host
+        host.check_sending()
+        checked = host.broker.appender.check(batches)
+        topics = host.config.reserve_topics
         if topics and all(batch.topic in topics for batch in checked):
             # Not in a frame with messages that may not use the reserve.
             answers, frame_end = self._frames.alone(partial(self._write, checked))
@@ -54,7 +55,7 @@ class MessageVerbs:
         else:
             answers, frame_end = await self._frames.append(checked)
         if ack is AckMode.SYNC:
-            await self._host.commits.durable(frame_end)
+            await host.commits.durable(frame_end)
         return answers
 
     async def _append_special(self, checked: Sequence[CheckedBatch]) -> Written:
@@ -71,9 +72,11 @@ class MessageVerbs:
         with host.writing():
             appended, frame_end = host.broker.appender.write(checked)
         host.warm_ahead()
-        if any(host.holds.is_awaited((batch.topic, batch.queue)) for batch in checked):
-            # Readers see only what is synced, so one who waits is a reason to sync.
-            host.commits.request_sync()
+        for batch in checked:
+            if host.holds.is_awaited((batch.topic, batch.queue)):
+                # Readers see only what is synced, so one who waits is a reason to sync.
+                host.commits.request_sync()
+                break
         return appended, frame_end
 
     async def pull(self, request: PullRequest) -> PullResult:

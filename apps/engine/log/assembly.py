@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from apps.engine.codec.batch import stamp
 from apps.engine.codec.checksum import crc32
-from apps.engine.codec.frame import FrameHeader, encode_frame_header, frame_header_bytes
+from apps.engine.codec.frame import FrameHeader, encode_frame_header
 from apps.engine.codec.layout import FILLER_MAGIC
 from apps.engine.log.marks import MARK_RECORDS, Marks
 
@@ -31,25 +31,21 @@ class RecordRun:
     queue_offset: int
 
 
+def sizes_of(runs: Sequence[RecordRun]) -> NDArray[np.int32]:
+    """Return the sizes of the records of all runs."""
+    return runs[0].sizes if len(runs) == 1 else np.concatenate([run.sizes for run in runs])
+
+
 def assemble(
-    runs: Sequence[RecordRun],
-    *,
-    epoch: int,
-    log_offset: int,
-    synced_log_offset: int,
-    store_time_ms: int,
-    store_id: bytes,
-    store_host: bytes,
-    marks: Marks,
+    runs: Sequence[RecordRun], header: FrameHeader, *, store_host: bytes, marks: Marks
 ) -> tuple[list[bytes | bytearray], list[int]]:
     """Stamp the records of all runs for their place and put the header before them.
 
     Return the buffers of the frame, in order, and the log offset of each run's first record.
-    `store_host` is 8 bytes. A frame of many records leaves `marks`.
+    The header is whole but for its checksum, which is set. `store_host` is 8 bytes. A frame of many
+    records leaves `marks`.
     """
-    sizes = runs[0].sizes if len(runs) == 1 else np.concatenate([run.sizes for run in runs])
-    header_bytes = frame_header_bytes(len(sizes))
-    at = log_offset + header_bytes
+    at = header.end - header.payload_bytes
     buffers: list[bytes | bytearray] = [b""]
     run_log_offsets = []
     crc = 0
@@ -59,7 +55,7 @@ def assemble(
             run.starts,
             queue_offset=run.queue_offset,
             log_offset=at,
-            store_time_ms=store_time_ms,
+            store_time_ms=header.store_time_ms,
             store_host=store_host,
         )
         if len(run.starts) >= 2 * MARK_RECORDS:
@@ -69,16 +65,7 @@ def assemble(
         buffers.append(run.payload)
         run_log_offsets.append(at)
         at += len(run.payload)
-    header = FrameHeader(
-        epoch=epoch,
-        log_offset=log_offset,
-        synced_log_offset=synced_log_offset,
-        store_time_ms=store_time_ms,
-        store_id=store_id,
-        sizes=sizes,
-        payload_bytes=at - log_offset - header_bytes,
-        payload_crc=crc,
-    )
+    header.payload_crc = crc
     buffers[0] = encode_frame_header(header)
     return buffers, run_log_offsets
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.clock import Clock
-from apps.engine.codec.frame import frame_header_bytes
+from apps.engine.codec.frame import FrameHeader, frame_header_bytes
 from apps.engine.codec.ids import host_bytes
 from apps.engine.codec.layout import FILLER_BYTES
 from apps.engine.config import EngineConfig
@@ -33,7 +33,7 @@ from apps.engine.files.backend import Disk, File
 from apps.engine.files.refusals import sync_refusal, write_refusal
 from apps.engine.files.segments import Segments
 from apps.engine.log import opening
-from apps.engine.log.assembly import RecordRun, assemble, filler
+from apps.engine.log.assembly import RecordRun, assemble, filler, sizes_of
 from apps.engine.log.checkpoint import LogCheckpoint, store_checkpoint
 from apps.engine.log.front import LogFront
 from apps.engine.log.gather import gather
@@ -202,10 +202,11 @@ class CommitLog:
         BatchTooLarge, or StoreFull with the log as it was, or WriteFailed, after which every append
         fails.
         """
-        self._check_writable()
-        count, payload_bytes = 0, 0
+        if self._failure is not None:
+            raise type(self._failure)(f"the log failed: {self._failure}") from self._failure
+        sizes = sizes_of(runs)
+        count, payload_bytes = len(sizes), 0
         for run in runs:
-            count += len(run.sizes)
             payload_bytes += len(run.payload)
         frame_bytes = frame_header_bytes(count) + payload_bytes
         if count > FRAME_RECORDS_MAX:
@@ -216,14 +217,24 @@ class CommitLog:
                 f"{self._segments.segment_bytes}"
             )
         try:
-            return self._write(runs, frame_bytes, is_internal=is_internal)
+            log_offset = self._place(frame_bytes, is_internal=is_internal)
+            header = FrameHeader(
+                epoch=self.epoch,
+                log_offset=log_offset,
+                synced_log_offset=self.synced_offset,
+                store_time_ms=max(self._clock.wall_ms(), self._store_time_ms),
+                store_id=self._store_id,
+                sizes=sizes,
+                payload_bytes=payload_bytes,
+                payload_crc=0,
+            )
+            return self._write(runs, header, log_offset + frame_bytes)
         except Damaged as error:
             self._failure = error
             raise
 
-    def _write(
-        self, runs: Sequence[RecordRun], frame_bytes: int, *, is_internal: bool
-    ) -> AppendedFrame:
+    def _place(self, frame_bytes: int, *, is_internal: bool) -> int:
+        """Return where a frame goes, in a segment that has room for it. Raises StoreFull."""
         log_offset = self.written_offset
         if not is_internal:
             self.room.check()
@@ -233,25 +244,24 @@ class CommitLog:
             log_offset += left
         elif not is_internal and self._segments.end - log_offset - frame_bytes < self._own_bytes:
             self._extend(self._segments.end + 1, is_internal=False)
-        store_time_ms = max(self._clock.wall_ms(), self._store_time_ms)
+        return log_offset
+
+    def _write(self, runs: Sequence[RecordRun], header: FrameHeader, end: int) -> AppendedFrame:
         buffers, run_log_offsets = assemble(
-            runs,
-            epoch=self.epoch,
-            log_offset=log_offset,
-            synced_log_offset=self.synced_offset,
-            store_time_ms=store_time_ms,
-            store_id=self._store_id,
-            store_host=self._store_host,
-            marks=self.marks,
+            runs, header, store_host=self._store_host, marks=self.marks
         )
-        self._pass("log.before_write")
+        log_offset, store_time_ms = header.log_offset, header.store_time_ms
+        has_failpoints = self._failpoints.is_planned
+        if has_failpoints:
+            self._pass("log.before_write")
         self._bytes.write(log_offset, buffers)
-        self._pass("log.after_write", is_written=True)
+        if has_failpoints:
+            self._pass("log.after_write", is_written=True)
         self._store_time_ms = store_time_ms
-        self.written_offset = log_offset + frame_bytes
+        self.written_offset = end
         return AppendedFrame(
             log_offset=log_offset,
-            end=self.written_offset,
+            end=end,
             run_log_offsets=run_log_offsets,
             store_time_ms=store_time_ms,
         )
@@ -496,7 +506,3 @@ class CommitLog:
         )
         store_checkpoint(self._disk, checkpoint, failpoints=self._failpoints)
         self.checkpointed_offset = synced_offset
-
-    def _check_writable(self) -> None:
-        if self._failure is not None:
-            raise type(self._failure)(f"the log failed: {self._failure}") from self._failure

@@ -37,7 +37,7 @@ def a_batch(
 def checked(payload: bytearray, sizes: NDArray[np.int32]) -> NDArray[np.int64]:
     """Check a batch both ways, which must agree, and return or raise what they do."""
     limits = {"topic": "orders", "queue": 3, "body_bytes_max": 500, "properties_bytes_max": 200}
-    hashes, _ = check.check_batch(payload, sizes, **limits)
+    hashes, _, _ = check.check_batch(payload, sizes, **limits)
     assert check.check_few(payload, sizes, **limits)[0].tolist() == hashes.tolist()
     assert check.check_many(payload, sizes, **limits)[0].tolist() == hashes.tolist()
     return hashes
@@ -240,7 +240,7 @@ def test_properties_are_judged_the_same_one_by_one_and_by_arrays(sections: list[
     verdicts = []
     for way in (check.check_few, check.check_many):
         try:
-            hashes, _ = way(
+            hashes, _, _ = way(
                 payload,
                 sizes,
                 topic="orders",

@@ -34,11 +34,11 @@ def offsets(queue: ConsumeQueue, start: int, count: int) -> list[int]:
 
 def test_entries_read_the_same_before_and_after_a_flush(disk: SimulatedDisk) -> None:
     queue = a_queue(disk)
-    queue.append(entries(0, 17))
+    queue.append(entries(0, 17).tobytes())
     in_memory = offsets(queue, 3, 12)
 
     queue.flush()
-    queue.append(entries(17, 30))
+    queue.append(entries(17, 30).tobytes())
 
     assert in_memory == offsets(queue, 3, 12) == list(range(3, 15))
     assert offsets(queue, 8, 100) == list(range(8, 47))
@@ -47,7 +47,7 @@ def test_entries_read_the_same_before_and_after_a_flush(disk: SimulatedDisk) -> 
 
 def test_a_file_holds_so_many_entries_and_is_named_by_its_first_byte(disk: SimulatedDisk) -> None:
     queue = a_queue(disk)
-    queue.append(entries(0, 25))
+    queue.append(entries(0, 25).tobytes())
 
     queue.flush()
 
@@ -56,15 +56,15 @@ def test_a_file_holds_so_many_entries_and_is_named_by_its_first_byte(disk: Simul
 
 def test_a_queue_goes_on_where_a_checkpoint_says(disk: SimulatedDisk) -> None:
     queue = a_queue(disk)
-    queue.append(entries(0, 12))
+    queue.append(entries(0, 12).tobytes())
     queue.flush()
     sums = queue.sums
-    queue.append(entries(12, 13))
+    queue.append(entries(12, 13).tobytes())
     queue.flush()
     again = a_queue(disk)
 
     again.resume(min_offset=2, end=12, sums=sums)
-    again.append(entries(12, 3))
+    again.append(entries(12, 3).tobytes())
     again.flush()
 
     assert again.is_whole()
@@ -83,7 +83,7 @@ def test_files_that_are_missing_or_short_are_noticed(disk: SimulatedDisk) -> Non
 
 def test_entries_stay_in_memory_while_the_disk_is_full(disk: SimulatedDisk) -> None:
     queue = a_queue(disk)
-    queue.append(entries(0, 5))
+    queue.append(entries(0, 5).tobytes())
     disk.capacity_bytes = 0
 
     with pytest.raises(StoreFull):
@@ -97,7 +97,7 @@ def test_entries_stay_in_memory_while_the_disk_is_full(disk: SimulatedDisk) -> N
 
 def test_a_read_that_may_not_wait_says_how_to_warm_it(disk: SimulatedDisk) -> None:
     queue = a_queue(disk)
-    queue.append(entries(0, 5))
+    queue.append(entries(0, 5).tobytes())
     queue.flush()
     disk.make_cold()
 

@@ -1,7 +1,9 @@
 """A handful of records takes a short way through the broker; it must leave the same bytes."""
 
 import random
+from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import zip_longest
 from typing import NamedTuple
 from unittest import mock
 
@@ -14,6 +16,8 @@ from apps.engine.codec import batch, check
 from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import encode_record
 from apps.engine.config import EngineConfig
+from apps.engine.derived.index import incoming
+from apps.engine.errors import EngineError
 from apps.engine.failpoints import Failpoints
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
@@ -31,11 +35,15 @@ QUEUES = [("a", 0), ("a", 1), ("b", 0)]
 
 bodies = st.binary(max_size=64)
 tags = st.none() | st.sampled_from(["", "A", "shop.tasks.bill", "中😀", "t" * 70])
+keys = st.none() | st.sampled_from(["one", "one two", "中😀 x"])
 places = st.sampled_from(QUEUES)
-batches = st.tuples(places, st.lists(st.tuples(bodies, tags), min_size=1, max_size=20))
+batches = st.tuples(places, st.lists(st.tuples(bodies, tags, keys), min_size=1, max_size=20))
 writes = st.lists(st.lists(batches, min_size=1, max_size=4), min_size=1, max_size=6)
 
-Messages = list[tuple[bytes, str | None]]
+damages = st.lists(st.none() | st.tuples(st.floats(0, 0.999), st.integers(0, 7)), max_size=6)
+
+Messages = list[tuple[bytes, str | None, str | None]]
+Damage = tuple[float, int] | None
 
 
 class Outcome(NamedTuple):
@@ -46,6 +54,7 @@ class Outcome(NamedTuple):
     entries: dict[tuple[str, int], bytes]
     files: dict[str, bytes]
     counts: tuple[int, int]
+    refusals: list[tuple[type[EngineError], str]]
 
 
 def packed(topic: str, queue: int, messages: Messages) -> RecordBatch:
@@ -54,9 +63,13 @@ def packed(topic: str, queue: int, messages: Messages) -> RecordBatch:
             topic=topic.encode(),
             queue=queue,
             body=body,
-            properties=encode_properties({"k": "v"} if tag is None else {"k": "v", "TAGS": tag}),
+            properties=encode_properties(
+                {"k": "v"}
+                | ({} if tag is None else {"TAGS": tag})
+                | ({} if key is None else {"KEYS": key, "UNIQ_KEY": f"id {key}"})
+            ),
         )
-        for body, tag in messages
+        for body, tag, key in messages
     ]
     return RecordBatch(
         topic=topic,
@@ -70,13 +83,31 @@ def opened(disk: SimulatedDisk) -> Broker:
     return open_broker(disk, config=CONFIG, clock=ManualClock(), failpoints=Failpoints())
 
 
-def outcome(disk: SimulatedDisk, wanted: list[list[tuple[tuple[str, int], Messages]]]) -> Outcome:
-    """Write to a copy of the store and stop it."""
+def damaged(batch: RecordBatch, damage: Damage) -> None:
+    """Flip one bit of a batch, at a share of its length."""
+    if damage is not None:
+        share, bit = damage
+        batch.payload[int(share * len(batch.payload))] ^= 1 << bit
+
+
+def outcome(
+    disk: SimulatedDisk,
+    wanted: list[list[tuple[tuple[str, int], Messages]]],
+    spoiled: Sequence[Damage] = (),
+) -> Outcome:
+    """Write to a copy of the store and stop it; in a write that is `spoiled` a bit is flipped."""
     disk = disk.crash_image(random.Random(0), CrashMode.EVERYTHING)
     broker = opened(disk)
-    answers, frame_ends = [], []
-    for write in wanted:
-        checked = broker.appender.check([packed(*place, messages) for place, messages in write])
+    answers, frame_ends, refusals = [], [], []
+    for write, damage in zip_longest(wanted, spoiled[: len(wanted)]):
+        sent = [packed(*place, messages) for place, messages in write]
+        damaged(sent[0], damage)
+        try:
+            checked = broker.appender.check(sent)
+        except EngineError as refusal:
+            # Which rule a record breaks first may be told in other words, never which record.
+            refusals.append((type(refusal), str(refusal).partition(":")[0]))
+            continue
         appended, frame_end = broker.appender.write(checked)
         answers.append(appended)
         frame_ends.append(frame_end)
@@ -91,7 +122,7 @@ def outcome(disk: SimulatedDisk, wanted: list[list[tuple[tuple[str, int], Messag
         assert entry["log_offset"] == answer.log_offset
     counts = (broker.appender.message_count, broker.appender.byte_count)
     broker.close()
-    return Outcome(answers, frame_ends, entries, disk.content(), counts)
+    return Outcome(answers, frame_ends, entries, disk.content(), counts, refusals)
 
 
 def a_store() -> SimulatedDisk:
@@ -103,22 +134,39 @@ def a_store() -> SimulatedDisk:
     return disk
 
 
-@settings(deadline=None, max_examples=60)
-@given(writes)
-def test_few_records_leave_the_same_bytes_entries_and_answers_as_arrays_would(
-    wanted: list[list[tuple[tuple[str, int], Messages]]],
-) -> None:
+def both_ways(
+    wanted: list[list[tuple[tuple[str, int], Messages]]], spoiled: Sequence[Damage] = ()
+) -> tuple[Outcome, Outcome, int]:
+    """Return what the short way and the general one leave, and how many batches went the latter."""
     disk = a_store()
-
-    short = outcome(disk, wanted)
+    short = outcome(disk, wanted, spoiled)
     with ExitStack() as patches:
         check_many = patches.enter_context(
             mock.patch.object(check, "check_many", wraps=check.check_many)
         )
-        for module in (batch, check):
+        for module in (batch, check, incoming):
             patches.enter_context(mock.patch.object(module, "_FEW", -1))
-        general = outcome(disk, wanted)
+        return short, outcome(disk, wanted, spoiled), check_many.call_count
 
-    assert check_many.call_count == sum(map(len, wanted))
+
+@settings(deadline=None, max_examples=60)
+@given(writes)
+def test_few_records_leave_the_same_bytes_entries_keys_and_answers_as_arrays_would(
+    wanted: list[list[tuple[tuple[str, int], Messages]]],
+) -> None:
+    short, general, many_count = both_ways(wanted)
+
+    assert many_count == sum(map(len, wanted))
     assert short == general
     assert sum(map(len, short.entries.values())) == 20 * short.counts[0]
+
+
+@settings(deadline=None, max_examples=60)
+@given(writes, damages)
+def test_a_damaged_record_among_few_is_refused_as_arrays_would_refuse_it(
+    wanted: list[list[tuple[tuple[str, int], Messages]]], spoiled: list[Damage]
+) -> None:
+    short, general, _ = both_ways(wanted, spoiled)
+
+    assert short == general
+    assert len(short.answers) + len(short.refusals) == len(wanted)

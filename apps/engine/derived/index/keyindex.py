@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from apps.engine.codec.windows import Buffer
 from apps.engine.config import EngineConfig
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.index import layout
-from apps.engine.derived.index.incoming import Incoming, Rows, Sections
+from apps.engine.derived.index.incoming import Incoming, Rows
 from apps.engine.derived.index.indexfile import (
     DIRECTORY,
     FLUSH_ENTRIES,
@@ -31,10 +29,6 @@ from apps.engine.files.refusals import write_refusal
 
 CHECKPOINT = "checkpoint/index"
 _log = logging.getLogger(__name__)
-
-# Records that wait for being indexed together: 2 ms of work for the loop at the most.
-_WAITING_RECORDS = 2048
-_WAITING_BYTES = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +50,8 @@ class KeyIndex:
         self._slot_count = config.index_slots
         self._capacity = config.index_entries
         self._cache = FileCache(disk)
-        self._incoming = Incoming()
+        self.incoming = Incoming()
+        """Takes in records, in order of the log; `frame_added` ends each frame."""
         self._frame_start = 0
         self.files: list[IndexFile] = []
         self.dispatched_offset = 0
@@ -126,38 +121,10 @@ class KeyIndex:
 
     # --- growing -------------------------------------------------------------------------------
 
-    def add(
-        self,
-        topic: str,
-        payload: Buffer,
-        starts: NDArray[np.int64],
-        sizes: NDArray[np.int32],
-        *,
-        log_offset: int,
-        store_time_ms: int,
-        frame: int,
-        sections: Sections | None = None,
-    ) -> None:
-        """Take in records of one topic that lie end to end at `log_offset`, in a frame.
-
-        Runs come in order of the log; `frame_added` ends each frame.
-        """
-        self._incoming.add(
-            topic,
-            payload,
-            starts,
-            sizes,
-            log_offset=log_offset,
-            store_time_ms=store_time_ms,
-            frame=frame,
-            sections=sections,
-        )
-
     def frame_added(self, frame_end: int) -> None:
         """Note that all records of the frame that ends here were taken in."""
         self.dispatched_offset = frame_end
-        incoming = self._incoming
-        if len(incoming) >= _WAITING_RECORDS or incoming.size_bytes >= _WAITING_BYTES:
+        if self.incoming.is_much:
             self.settle()
 
     def dispatch(self, stretch: Stretch) -> None:
@@ -167,14 +134,14 @@ class KeyIndex:
             return
         if known:
             stretch = Stretch(stretch.frames[known:])
-        self._incoming.add_stretch(stretch)
+        self.incoming.add_stretch(stretch)
         self.frame_added(stretch.end)
 
     def settle(self) -> None:
         """Give entries to all that was taken in. Raises WriteFailed."""
-        if not len(self._incoming):
+        if not len(self.incoming):
             return
-        rows = self._unknown(self._incoming.take())
+        rows = self._unknown(self.incoming.take())
         start, count = 0, len(rows.hashes)
         while start < count:
             if not self.files or not self.files[-1].room:
