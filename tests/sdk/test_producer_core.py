@@ -60,12 +60,19 @@ class Run:
         self.parcels: list[Parcel] = []
         self.jobs: list[Job] = []
         self.failures = 0
+        self.alone = 0
 
     def put(self, number: int) -> None:
         key = f"key-{self.rng.randrange(4)}"
         message = outgoing("orders", f"{key} {number:04}", sharding_key=key)
         parcel = self.drafting.parcel(message)
         self.parcels.append(parcel)
+        if self.rng.random() < 0.5:
+            job = self.core.put_alone(parcel)
+            if job is not None:
+                self.alone += 1
+                self.jobs.append(job)
+                return
         assert self.core.put(parcel, is_urgent=self.rng.random() < 0.3, when_room=lambda: None)
 
     def finish(self, job: Job) -> None:
@@ -140,6 +147,14 @@ def _sent_bodies(run: Run) -> set[bytes]:
         assert run.log[result.queue][result.queue_offset] in stored
     assert len(stored) == len(run.parcels)
     return stored
+
+
+def test_the_order_test_has_lone_sends_among_the_others() -> None:
+    runs = [Run(ProducerCore, seed) for seed in range(10)]
+    for run in runs:
+        run.go(60)
+
+    assert sum(run.alone for run in runs) >= 10
 
 
 def test_the_order_test_catches_a_producer_with_two_batches_of_a_queue_under_way() -> None:

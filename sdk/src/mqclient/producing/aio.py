@@ -85,14 +85,13 @@ class AsyncProducer:
         Tasks that send in the same turn of the loop share a batch. A cancelled task's message
         may be stored all the same.
         """
-        message = outgoing(
-            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+        parcel = self._drafting.draft(
+            topic, body, tag, keys, properties, sharding_key,
+            queue, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
-        parcel = self._drafting.parcel(message)
         await self._put(parcel, is_urgent=True)
         await settled(parcel)
-        return parcel.results()[0]
+        return parcel.result()
 
     async def send_async(
         self,
@@ -112,11 +111,12 @@ class AsyncProducer:
 
         Waits while the buffer is full; raise BufferFull when it stays so for `buffer_timeout_s`.
         """
-        message = outgoing(
-            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+        parcel = self._drafting.draft(
+            topic, body, tag, keys, properties, sharding_key,
+            queue, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
-        return await self.send_message(message)
+        await self._put(parcel)
+        return SendFuture(parcel)
 
     async def send_message(self, message: OutgoingMessage) -> SendFuture:
         """Put a message into the buffer, as `send_async` does."""

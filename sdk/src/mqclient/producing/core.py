@@ -70,7 +70,7 @@ class ProducerCore:
         self._room_waiters: list[Callable[[], None]] = []
         self._callbacks: list[Callable[[], None]] = []
         self._is_closed = False
-        self._has_news = False
+        self.has_news = False
 
     def put(
         self, parcel: Parcel, *, is_urgent: bool, when_room: Callable[[], None] | None = None
@@ -98,8 +98,38 @@ class ProducerCore:
             else:
                 topic.waiting.append(parcel)
                 self._ask(topic)
-        self._call_back()
+        if self._callbacks:
+            self._call_back()
         return True
+
+    def put_alone(self, parcel: Parcel) -> Job | None:
+        """Take a parcel of one message that can go at once, and return the call that carries it.
+
+        None, and nothing is taken, when anything else waits, or the queue is busy or not known:
+        `put` and `take` are for that. What comes of the two ways is the same.
+        """
+        route = parcel.route
+        with self.lock:
+            topic = self._topics.get(parcel.topic)
+            if topic is None or not topic.queue_count or topic.waiting or self._is_closed:
+                return None
+            if self._ready or self._to_ask or self._in_flight_count >= self.settings.in_flight_max:
+                return None
+            now_s = self._clock.steady_s()
+            if now_s - topic.fetched_s >= self.settings.route_refresh_s:
+                return None
+            if parcel.deadline_s <= now_s or (self._timers and self._timers[0][0] <= now_s):
+                return None
+            if self._message_count and not self._has_room(parcel):
+                return None
+            lane = None if callable(route) else self._lane_of(topic, route)
+            if lane is None or lane.is_busy or lane.parcels or now_s < lane.not_before_s:
+                return None
+            self._message_count += 1
+            self._size_bytes += parcel.size_bytes
+            batch = [parcel]
+            timeout_s = self._fly(lane, batch, now_s)
+        return self._sending(lane, batch, timeout_s)
 
     def take(self) -> Job | None:
         """Return the next call to carry out; None when nothing is due or enough is under way."""
@@ -135,12 +165,17 @@ class ProducerCore:
                 return None
             return max(0.0, self._timers[0][0] - self._clock.steady_s())
 
+    @property
+    def has_more(self) -> bool:
+        """Tell whether `wait_s` is worth asking: something is to be done or to be waited for."""
+        return bool(self._ready or self._to_ask or self._timers)
+
     def take_news(self) -> bool:
         """Tell whether `take` has something to look at that it had not when last asked this.
 
         Waking a thread for every message of a batch would cost more than the batch.
         """
-        has_news, self._has_news = self._has_news, False
+        has_news, self.has_news = self.has_news, False
         return has_news
 
     def outstanding(self) -> list[Parcel]:
@@ -313,21 +348,17 @@ class ProducerCore:
         if not topic.is_asking and self._clock.steady_s() >= topic.not_before_s:
             topic.is_asking = True
             self._to_ask.append(topic)
-            self._has_news = True
+            self.has_news = True
 
     def _route(self, topic: Topic, parcel: Parcel, now_s: float, *, is_urgent: bool) -> None:
         route = parcel.route
-        if route is None:
-            lane = self._sticky_lane(topic)
-        elif isinstance(route, int):
-            lane = topic.lane(route)
-        elif isinstance(route, str):
-            lane = topic.lane(queue_by_hash(route, topic.queue_count))
-        else:
+        if callable(route):
             selected = self._selected_lane(topic, parcel, route)
             if selected is None:
                 return
             lane = selected
+        else:
+            lane = self._lane_of(topic, route)
         if not lane.parcels:
             lane.linger_until_s = now_s + self.settings.linger_ms / 1000
         lane.push(parcel)
@@ -336,6 +367,12 @@ class ProducerCore:
         # What already waits for its moment, and is not full, needs no second look.
         if is_urgent or lane.due_s is None or lane.is_full(self.settings):
             self._schedule(lane)
+
+    def _lane_of(self, topic: Topic, route: int | str | None) -> Lane:
+        if route is None:
+            return self._sticky_lane(topic)
+        queue = route if isinstance(route, int) else queue_by_hash(route, topic.queue_count)
+        return topic.lane(queue)
 
     def _selected_lane(
         self, topic: Topic, parcel: Parcel, select: Callable[[int], int | None]
@@ -358,6 +395,10 @@ class ProducerCore:
 
     def _sticky_lane(self, topic: Topic) -> Lane:
         """Return the lane that collects messages for any queue; the next one once it is taken."""
+        found = topic.lanes.get(topic.sticky)
+        if found is not None and not found.is_busy and not found.is_full(self.settings):
+            # Which it is for nearly every message, so it is looked at without a loop.
+            return found
         for _ in range(topic.queue_count):
             lane = topic.lane(topic.sticky % topic.queue_count)
             if not lane.is_busy and not lane.is_full(self.settings):
@@ -382,14 +423,14 @@ class ProducerCore:
             lane.due_s = None
             lane.is_ready = True
             self._ready.append(lane)
-            self._has_news = True
+            self.has_news = True
         else:
             self._arm(lane, min(due_s, max(now_s, lane.parcels[0].deadline_s)))
 
     def _arm(self, waiter: Waiter, due_s: float) -> None:
         if waiter.due_s != due_s:
             waiter.due_s = due_s
-            self._has_news = True
+            self.has_news = True
             heapq.heappush(self._timers, (due_s, next(self._timer_numbers), waiter))
 
     def _fire_timers(self, now_s: float) -> None:
@@ -413,8 +454,12 @@ class ProducerCore:
         if lane.is_busy or not lane.parcels or now_s < lane.not_before_s:
             self._schedule(lane)
             return None
+        return self._fly(lane, lane.next_batch(self.settings), now_s)
+
+    def _fly(self, lane: Lane, batch: list[Parcel], now_s: float) -> float:
+        """Note that a batch goes; return its time-out."""
         settings = self.settings
-        lane.flying = lane.next_batch(settings)
+        lane.flying = batch
         lane.is_busy = True
         if settings.idempotent and lane.flying[0].ack is not AckMode.ONEWAY:
             numbering.number(lane)
@@ -425,7 +470,12 @@ class ProducerCore:
         if topic.queue_count and topic.sticky == lane.queue:
             topic.sticky = (lane.queue + 1) % topic.queue_count
         self._in_flight_count += 1
-        left_s = min(parcel.deadline_s for parcel in lane.flying) - now_s
+        deadline_s = batch[0].deadline_s
+        for parcel in batch:
+            # Not `min`, which would take a generator for the one message of most sends.
+            if parcel.deadline_s < deadline_s:
+                deadline_s = parcel.deadline_s
+        left_s = deadline_s - now_s
         return max(left_s, settings.timeout_s / 3 if lane.attempt == 0 else 0.001)
 
     def _fail(self, parcel: Parcel, error: MqError) -> None:

@@ -76,6 +76,68 @@ class Drafting:
         self._settings = settings
         self._clock = clock
         self._lock = lock
+        self._ack = settings.ack
+        self._timeout_s = settings.timeout_s
+        self._is_plain = not settings.idempotent and settings.selector is None
+
+    def draft(
+        self,
+        topic: str,
+        body: bytes | str,
+        tag: str | None,
+        keys: Sequence[str] | str,
+        properties: Mapping[str, str] | None,
+        sharding_key: str | None,
+        queue: int | None,
+        delay_level: int | None,
+        delay_ms: int | None,
+        deliver_at: datetime | int | None,
+    ) -> Parcel:
+        """Return a parcel of the one message a caller describes, as `parcel` of `outgoing` does.
+
+        What most messages are is made without a description in between, which costs less.
+        """
+        if isinstance(body, str):
+            body = body.encode()
+        if (
+            not self._is_plain
+            or self._settings.interceptors
+            or type(body) is not bytes
+            or len(body) > BODY_BYTES_MAX
+            or not (delay_level is None and delay_ms is None and deliver_at is None)
+            or (queue is not None and (queue < 0 or sharding_key is not None))
+        ):
+            return self.parcel(
+                outgoing(
+                    topic, body, tag=tag, keys=keys, properties=properties,
+                    sharding_key=sharding_key, queue=queue, delay_level=delay_level,
+                    delay_ms=delay_ms, deliver_at=deliver_at,
+                )
+            )  # fmt: skip
+        _checked_topic(topic)
+        if type(keys) is tuple and not keys and not properties and sharding_key is None:
+            shared = _packed_tag(tag)
+        else:
+            shared = pack_properties(
+                tag=tag,
+                keys=(keys,) if isinstance(keys, str) else tuple(keys),
+                sharding_key=sharding_key,
+                properties=properties,
+            )
+        wall_ms = self._clock.wall_ms()
+        message_id = IDS.next(wall_ms)
+        section = with_unique_key(shared, message_id)
+        return Parcel(
+            topic,
+            ((body, section),),
+            (message_id,),
+            route=sharding_key if queue is None else queue,
+            ack=self._ack,
+            born_ms=wall_ms,
+            deadline_s=self._clock.steady_s() + self._timeout_s,
+            size_bytes=len(body) + SMALLEST_BYTES + len(topic) + len(section),
+            lock=self._lock,
+        )
 
     def parcel(self, message: OutgoingMessage, ack: AckMode | None = None) -> Parcel:
         """Return a parcel of one message; interceptors have seen it and are told its end."""

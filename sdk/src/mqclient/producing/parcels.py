@@ -95,7 +95,7 @@ class Parcel:
 
     def settle(
         self, queue: int, receipt: BatchReceipt | None, index: int
-    ) -> list[Callable[[], None]]:
+    ) -> Sequence[Callable[[], None]]:
         """Take the place of the first message; return the callbacks, to be called unlocked."""
         self.queue = queue
         if receipt is not None:
@@ -108,29 +108,30 @@ class Parcel:
                 self.deliver_at_ms = receipt.deliver_at_ms[index:end]
         return self._finish()
 
-    def fail(self, error: MqError) -> list[Callable[[], None]]:
+    def fail(self, error: MqError) -> Sequence[Callable[[], None]]:
         """Take the error; return the callbacks, to be called unlocked."""
         self.error = error
         return self._finish()
 
-    def results(self) -> list[SendResult]:
-        """Return a result for each message; raise the error."""
+    def result(self) -> SendResult:
+        """Return the result of the first message; raise the error."""
         if self.error is not None:
             raise self.error
+        return SendResult(
+            self.ids[0].decode("ascii"),
+            self.topic,
+            self.queue,
+            self.queue_offset,
+            self.store_time_ms,
+            self.recall_handles[0] if self.recall_handles else None,
+            self.deliver_at_ms[0] if self.deliver_at_ms else None,
+        )
+
+    def results(self) -> list[SendResult]:
+        """Return a result for each message; raise the error."""
         first, count = self.queue_offset, len(self.ids)
-        if count == 1:
-            # What single sends are: the general way would cost them several times as much.
-            return [
-                SendResult(
-                    self.ids[0].decode("ascii"),
-                    self.topic,
-                    self.queue,
-                    first,
-                    self.store_time_ms,
-                    self.recall_handles[0] if self.recall_handles else None,
-                    self.deliver_at_ms[0] if self.deliver_at_ms else None,
-                )
-            ]
+        if self.error is not None or count == 1:
+            return [self.result()]
         queue_offsets = repeat(None) if first is None else range(first, first + count)
         same = repeat(self.topic), repeat(self.queue), queue_offsets, repeat(self.store_time_ms)
         later = self.recall_handles or repeat(None), self.deliver_at_ms or repeat(None)
@@ -138,11 +139,11 @@ class Parcel:
         # The class's own constructor is a Python call; this is none.
         return list(map(SendResult._make, zip(message_ids, *same, *later, strict=False)))
 
-    def _finish(self) -> list[Callable[[], None]]:
+    def _finish(self) -> Sequence[Callable[[], None]]:
         self.is_done = True
         # The bodies are not needed any more, and a future may be kept for long.
         self.drafts = ()
-        callbacks = self._callbacks or []
+        callbacks = self._callbacks or ()
         self._callbacks = None
         return callbacks
 
@@ -161,8 +162,9 @@ class SendFuture:
 
     def result(self, timeout_s: float | None = None) -> SendResult:
         """Wait for the result; raise the send's error, or TimedOut when the wait is over first."""
-        self._wait(timeout_s)
-        return self._parcel.results()[0]
+        if not self._parcel.is_done:
+            self._wait(timeout_s)
+        return self._parcel.result()
 
     def exception(self, timeout_s: float | None = None) -> MqError | None:
         """Wait for the end; return the error, None after a success."""
@@ -175,7 +177,7 @@ class SendFuture:
 
     def __await__(self) -> Generator[Any, None, SendResult]:
         yield from settled(self._parcel).__await__()
-        return self._parcel.results()[0]
+        return self._parcel.result()
 
     def _wait(self, timeout_s: float | None) -> None:
         if not wait_for(self._parcel, timeout_s):

@@ -95,18 +95,22 @@ class Producer:
         or `deliver_at`, a time with a zone or in milliseconds since 1970 UTC, has it delivered
         later. An error's `outcome` says whether the message may be stored all the same.
         """
-        message = outgoing(
-            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+        parcel = self._drafting.draft(
+            topic, body, tag, keys, properties, sharding_key,
+            queue, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
-        parcel = self._drafting.parcel(message)
-        self._put(parcel, is_urgent=True)
         # The caller waits anyway, so it carries the message itself unless another thread does.
+        job = self._core.put_alone(parcel) if self._pid == os.getpid() else None
+        if job is None:
+            self._put(parcel, is_urgent=True)
+        else:
+            self._driver.carry_out(job)
         while not parcel.is_done and self._driver.run_one():
             pass
-        self._driver.kick_if_due()
+        if self._core.has_more:
+            self._driver.kick_if_due()
         wait_for(parcel, None)
-        return parcel.results()[0]
+        return parcel.result()
 
     def send_async(
         self,
@@ -126,11 +130,14 @@ class Producer:
 
         Waits while the buffer is full; raise BufferFull when it stays so for `buffer_timeout_s`.
         """
-        message = outgoing(
-            topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+        parcel = self._drafting.draft(
+            topic, body, tag, keys, properties, sharding_key,
+            queue, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
-        return self.send_message(message)
+        self._put(parcel)
+        if self._core.has_news:
+            self._wake()
+        return SendFuture(parcel)
 
     def send_message(self, message: OutgoingMessage) -> SendFuture:
         """Put a message into the buffer, as `send_async` does."""

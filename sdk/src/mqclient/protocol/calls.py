@@ -4,12 +4,12 @@ Knows addresses, documents and media types; who carries the bytes is the transpo
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from mqclient.errors import ProtocolViolation
 from mqclient.names import checked_name, path_part
-from mqclient.protocol.endpoint import API, Endpoint
+from mqclient.protocol.endpoint import API, Endpoint, end_head
 from mqclient.protocol.failure_calls import FailureCalls, cut
 from mqclient.protocol.group_calls import filter_fields, page
 from mqclient.protocol.later_calls import LaterCalls
@@ -114,14 +114,21 @@ def _appended(count: int, *, is_delayed: bool, response: Response) -> BatchRecei
     return receipt
 
 
-def _send_target(
-    topic: str, queue: int, ack: AckMode | None, is_delayed: bool
-) -> tuple[str, LaneSend]:
-    """Return how HTTP and the lane say where a batch goes."""
-    target = f"{API}/topics/{path_part(topic)}/messages?queue={queue}"
-    if ack is not None:
-        target += f"&ack={ack}"
-    return target, LaneSend(topic.encode(), queue, send_flags(ack, is_delayed=is_delayed))
+_ReadReceipt = Callable[[Response], BatchReceipt | None]
+
+
+class _SendTarget(NamedTuple):
+    """How HTTP and the lane say where a batch goes, and how one message's answer is read."""
+
+    head_start: bytes
+    lane: LaneSend
+    read_one: _ReadReceipt
+
+
+def _receipt_reader(count: int, ack: AckMode | None, *, is_delayed: bool) -> _ReadReceipt:
+    if ack is AckMode.ONEWAY:
+        return nothing
+    return lambda response: _appended(count, is_delayed=is_delayed, response=response)
 
 
 class Calls(FailureCalls, LaterCalls, SearchCalls):
@@ -129,7 +136,7 @@ class Calls(FailureCalls, LaterCalls, SearchCalls):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
-        self._send_targets: dict[tuple[str, int, AckMode | None, bool], tuple[str, LaneSend]] = {}
+        self._send_targets: dict[tuple[str, int, AckMode | None, bool], _SendTarget] = {}
 
     def ready(self) -> Call[None]:
         """Ask whether the broker serves."""
@@ -151,25 +158,14 @@ class Calls(FailureCalls, LaterCalls, SearchCalls):
         says that they are repeatable. All are delayed or none.
         """
         key = topic, queue, ack, is_delayed
-        found = self._send_targets.get(key)
-        if found is None:
-            found = self._send_targets[key] = _send_target(topic, queue, ack, is_delayed)
-        target, lane = found
+        target = self._send_targets.get(key)
+        if target is None:
+            target = self._send_targets[key] = self._send_target(*key)
         first, payload = pack_batch(records)
-        head = self._endpoint.head(
-            "POST",
-            target,
-            # Only JSON has room for recall handles.
-            accept=JSON if is_delayed else MEDIA_TYPE,
-            content_type=MEDIA_TYPE,
-            body_bytes=len(first) + len(payload),
-        )
-        read: Callable[[Response], BatchReceipt | None] = (
-            nothing
-            if ack is AckMode.ONEWAY
-            else lambda response: _appended(len(records), is_delayed=is_delayed, response=response)
-        )
-        return Call((head, first, payload), read, is_repeatable=is_repeatable, lane=lane)
+        head = end_head(target.head_start, len(first) + len(payload))
+        count = len(records)
+        read = target.read_one if count == 1 else _receipt_reader(count, ack, is_delayed=is_delayed)
+        return Call((head, first, payload), read, is_repeatable, 0, target.lane)
 
     def send_json(
         self, topic: str, messages: Sequence[dict[str, object]], ack: AckMode = AckMode.SYNC
@@ -329,6 +325,20 @@ class Calls(FailureCalls, LaterCalls, SearchCalls):
         checked_name(topic, "topic")
         target = f"{API}/topics/{path_part(topic)}"
         return self._bare("DELETE", target, nothing)
+
+    def _send_target(
+        self, topic: str, queue: int, ack: AckMode | None, is_delayed: bool
+    ) -> _SendTarget:
+        target = f"{API}/topics/{path_part(topic)}/messages?queue={queue}"
+        if ack is not None:
+            target += f"&ack={ack}"
+        # Only JSON has room for recall handles.
+        accept = JSON if is_delayed else MEDIA_TYPE
+        return _SendTarget(
+            self._endpoint.head_start("POST", target, accept=accept, content_type=MEDIA_TYPE),
+            LaneSend(topic.encode(), queue, send_flags(ack, is_delayed=is_delayed)),
+            _receipt_reader(1, ack, is_delayed=is_delayed),
+        )
 
     def _settle(
         self, group: str, verb: str, document: dict[str, object], *, is_repeatable: bool = True

@@ -9,6 +9,11 @@ DEFAULT_SERVER = "http://127.0.0.1:8000"
 API = "/api/v1"
 
 
+def end_head(start: bytes, body_bytes: int) -> bytes:
+    """Return a whole head; `start` as `head_start` gives it."""
+    return b"%b%d\r\n\r\n" % (start, body_bytes)
+
+
 @dataclass(slots=True, kw_only=True)
 class Endpoint:
     """A broker's address and the caller's token; builds request heads."""
@@ -54,6 +59,11 @@ class Endpoint:
         if not content_type:
             return b"%b%b\r\n" % (line, tail)
         return b"%b%bContent-Length: %d\r\n\r\n" % (line, tail, body_bytes)
+
+    def head_start(self, method: str, target: str, *, accept: str, content_type: str) -> bytes:
+        """Return all of a head with a body but its length, for `end_head` to add."""
+        line = f"{method} {self.prefix}{target} HTTP/1.1\r\n".encode("ascii")
+        return b"%b%bContent-Length: " % (line, self._tail(accept, content_type))
 
     def upgrade(self, target: str, protocol: str) -> bytes:
         """Return a request to go on in another protocol."""

@@ -87,9 +87,9 @@ class Connection:
         except OSError as error:
             raise ConnectionLost(f"the connection was lost: {error}") from error
 
-    def read(self, timeout_s: float) -> Response:
+    def read(self, deadline_s: float) -> Response:
         """Read the answer to the request that was written; raise ConnectionLost or TimedOut."""
-        deadline_s = self._clock.steady_s() + timeout_s
+        timeout_s = max(deadline_s - self._clock.steady_s(), 0.001)
         data = b""
         try:
             self._set_timeout(timeout_s)
@@ -210,10 +210,16 @@ class Pool:
 
     def begin(self, call: Call[T], timeout_s: float) -> Exchange[T]:
         """Write a call's request; raise MqError when that fails."""
-        deadline_s = self._clock.steady_s() + timeout_s
-        connection, was_idle = self._borrow(timeout_s)
+        now_s = self._clock.steady_s()
+        deadline_s = now_s + timeout_s
+        connection = self._borrow(now_s)
+        was_idle = connection is not None
         try:
-            self._write(connection, call, deadline_s)
+            if connection is None:
+                connection = self._open(timeout_s)
+                self._write(connection, call, deadline_s)
+            else:
+                self._write_used(connection, call, timeout_s)
         except ConnectionLost:
             if not (was_idle and call.is_repeatable):
                 raise
@@ -230,7 +236,7 @@ class Pool:
     def read(self, connection: Connection, deadline_s: float) -> Response:
         """Read an answer; the connection is closed when that fails."""
         try:
-            return connection.read(max(deadline_s - self._clock.steady_s(), 0.001))
+            return connection.read(deadline_s)
         except BaseException:
             # Whatever stopped it, an interrupt too: the next answer would be the wrong one.
             self.drop(connection)
@@ -318,15 +324,17 @@ class Pool:
                 connection.close()
                 raise Closed("the client is closed")
             self._used.add(connection)
+        self._write_used(connection, call, deadline_s - self._clock.steady_s())
+
+    def _write_used(self, connection: Connection, call: Call[T], timeout_s: float) -> None:
         try:
-            left_s = deadline_s - self._clock.steady_s()
-            connection.write(call, max(left_s, 0.001))
+            connection.write(call, max(timeout_s, 0.001))
         except BaseException:
             self.drop(connection)
             raise
 
-    def _borrow(self, timeout_s: float) -> tuple[Connection, bool]:
-        now_s = self._clock.steady_s()
+    def _borrow(self, now_s: float) -> Connection | None:
+        """Return a connection that was idle, now used; None when there is none."""
         while True:
             with self._lock:
                 if self._is_closed:
@@ -337,12 +345,13 @@ class Pool:
                     self._idle.clear()
                     self._used.clear()
                     self._pid = os.getpid()
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                return self._open(timeout_s), False
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+                self._used.add(connection)
             if connection.is_usable(now_s):
-                return connection, True
-            connection.close()
+                return connection
+            self.drop(connection)
 
     def _open(self, timeout_s: float) -> Connection:
         return Connection(self._endpoint, clock=self._clock, timeout_s=max(timeout_s, 0.001))

@@ -52,7 +52,7 @@ class ThreadDriver:
         job = self._work.take()
         if job is None:
             return False
-        self._carry_out(job)
+        self.carry_out(job)
         return True
 
     def carrier(self) -> "Carrier":
@@ -81,7 +81,7 @@ class ThreadDriver:
             if job is not None:
                 # Somebody else must watch the clock, and take what else is ready.
                 self.kick_if_due()
-                self._carry_out(job)
+                self.carry_out(job)
             elif not self._rest(seen):
                 return
 
@@ -104,7 +104,8 @@ class ThreadDriver:
                 self._next_wake_s = math.inf
             return not self._is_stopped
 
-    def _carry_out(self, job: Job) -> None:
+    def carry_out(self, job: Job) -> None:
+        """Carry out one job in the calling thread, and tell the core what became of it."""
         answer, error = None, None
         try:
             answer = self._pool.call(job.call, job.timeout_s)

@@ -14,6 +14,7 @@ from mqclient.wire.records import Lease, Message, unpack_records
 MEDIA_TYPE = "application/vnd.mqweb.records"
 
 _BATCH = struct.Struct(">4sIII")
+_BATCH_OF_ONE = struct.Struct(">4sIIIi")
 _APPENDED = struct.Struct(">4sIqq")
 _PULLED = struct.Struct(">4sIqqq")
 _RECEIVED = struct.Struct(">4sII")
@@ -59,14 +60,15 @@ def pack_batch(records: Sequence[bytes]) -> tuple[bytes, bytes]:
     """Return a batch as two buffers, head with sizes and payload, so that no byte is copied."""
     if len(records) == 1:
         # What most single sends are: the general way would cost them twice as much.
-        (payload,) = records
-        packed_sizes = _SIZE.pack(len(payload))
-    else:
-        sizes = array("i", map(len, records))
-        if sys.byteorder == "little":
-            sizes.byteswap()
-        packed_sizes = sizes.tobytes()
-        payload = b"".join(records)
+        payload = records[0]
+        size_bytes = len(payload)
+        checksum = crc32(payload, crc32(_SIZE.pack(size_bytes)))
+        return _BATCH_OF_ONE.pack(b"MQB1", 1, size_bytes, checksum, size_bytes), payload
+    sizes = array("i", map(len, records))
+    if sys.byteorder == "little":
+        sizes.byteswap()
+    packed_sizes = sizes.tobytes()
+    payload = b"".join(records)
     checksum = crc32(payload, crc32(packed_sizes))
     return _BATCH.pack(b"MQB1", len(records), len(payload), checksum) + packed_sizes, payload
 
