@@ -319,7 +319,8 @@ async def test_the_brokers_own_server_has_a_desk() -> None:
 
     protocol = PromptProtocol(config, ServerState(), {}, asyncio.get_running_loop())
 
-    assert config.http_protocol_class is PromptProtocol
+    assert isinstance(config.http_protocol_class, type)
+    assert issubclass(config.http_protocol_class, PromptProtocol)
     assert protocol._desk is asgi.application.desk
 
 

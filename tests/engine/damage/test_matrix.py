@@ -172,7 +172,8 @@ def test_a_reader_that_believes_everything_would_fail_this(
     """The canary: without the checks of frames and bodies wrong messages are served."""
     monkeypatch.setattr("apps.engine.log.proof.Proof.check", lambda *_args, **_named: None)
     monkeypatch.setattr(
-        "apps.engine.broker.selection.has_bodies", lambda _payload, starts, _sizes: starts >= 0
+        "apps.engine.log.marks.Marks.has_bodies",
+        lambda _marks, _payload, log_offsets, _sizes: log_offsets >= 0,
     )
 
     def many() -> None:
