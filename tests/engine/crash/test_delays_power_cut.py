@@ -123,9 +123,9 @@ def check(store: Store, disk: SimulatedDisk, client: Client) -> None:
     assert len(broker.delays.waiting) == 0
 
 
-def sweep(seeds: range, *, early: bool = False) -> tuple[int, int, int]:
-    """Cut at every sync of every seed in every mode; return cases, failures and runs written."""
-    cases = failures = moves = 0
+def sweep(seeds: range, *, early: bool = False) -> tuple[int, int]:
+    """Cut at every sync of every seed in every mode; return cases and runs written."""
+    cases = moves = 0
     for seed in seeds:
         _, whole, syncs = run(seed, cut_at=None, early=early)
         moves += whole.moves
@@ -137,33 +137,27 @@ def sweep(seeds: range, *, early: bool = False) -> tuple[int, int, int]:
                 cases += 1
                 print(f"seed {seed}, cut at sync {cut_at}, {mode}")
                 store.clock = type(store.clock)(now_ms)
-                try:
-                    check(store, store.disk.crash_image(random.Random(seed), mode), client)
-                except AssertionError:
-                    if not early:
-                        raise
-                    failures += 1
-    return cases, failures, moves
+                check(store, store.disk.crash_image(random.Random(seed), mode), client)
+    return cases, moves
 
 
 def test_a_power_cut_at_any_sync_delivers_each_delayed_message_once() -> None:
-    cases, _, moves = sweep(range(2))
+    cases, moves = sweep(range(1))
 
-    assert cases > 200
-    assert moves > 2, "the sweep saw no runs"
+    assert cases > 100
+    assert moves, "the sweep saw no runs"
 
 
 def test_a_client_that_is_answered_before_the_sync_loses_delayed_messages() -> None:
-    cases, failures, _ = sweep(range(1), early=True)
-
-    assert failures > cases // 30
+    with pytest.raises(AssertionError, match=r"lost|gone|early|cancelled"):
+        sweep(range(1), early=True)
 
 
 @pytest.mark.crash
 def test_a_power_cut_at_any_sync_delivers_each_delayed_message_once_for_many_seeds() -> None:
     seeds = rounds(10)
 
-    cases, _, _ = sweep(range(100, 100 + seeds))
+    cases, _ = sweep(range(100, 100 + seeds))
 
     assert cases > 80 * seeds
     report("S1 S2 delays", seeds=seeds, cuts=cases, early=0, lost=0, doubled=0)
