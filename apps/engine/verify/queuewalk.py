@@ -27,6 +27,7 @@ def queues(store: Store) -> Iterator[Finding]:
         return
     if content is None:
         return  # Nothing is promised: the next start makes them anew.
+    store.reach(int(content["dispatched_offset"]))
     config = EngineConfig(consume_queue_file_entries=_file_entries(store))
     found = QueueSet(store.disk, config=config, failpoints=Failpoints())
     try:

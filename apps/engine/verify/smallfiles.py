@@ -26,6 +26,8 @@ def files(store: Store) -> Iterator[Finding]:
             yield Finding(kind=Kind.FILES, place="epoch", detail="is missing, or too low")
     except EngineError as error:
         yield Finding(kind=Kind.FILES, place="epoch", detail=str(error))
+    if known is not None:
+        store.reach(known.synced_offset)
     if known is not None and not store.segments.start <= known.synced_offset <= store.segments.end:
         detail = f"the log was synced up to {known.synced_offset}, which no segment holds"
         yield Finding(kind=Kind.FILES, place=checkpoint.PATH, detail=detail)

@@ -1,6 +1,7 @@
 """Consumer state: the checkpoint loads, the journal behind it applies, offsets lie in queues."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from apps.engine.broker.journal import Assigned, decode_event
 from apps.engine.broker.replay import CHECKPOINT, COPY
@@ -10,6 +11,7 @@ from apps.engine.codec.batch import starts_of
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.codec.scan import queue_runs
+from apps.engine.derived.queueset import CHECKPOINT as QUEUES
 from apps.engine.errors import EngineError
 from apps.engine.files import atomic
 from apps.engine.log.tail import Frame
@@ -30,6 +32,10 @@ def state(store: Store, *, clock: Clock | None = None) -> Iterator[Finding]:
     except EngineError as error:
         yield Finding(kind=Kind.STATE, place=CHECKPOINT, detail=str(error))
         return
+    # The queues' checkpoint is written before this one, so it knows as much of the log or more.
+    with suppress(EngineError):
+        queues = atomic.load(store.disk, QUEUES)
+        store.reach(0 if queues is None else int(queues["dispatched_offset"]))
     built = ConsumerState(clock or SystemClock())
     assigned: dict[int, tuple[Assigned, int]] = {}
     ends = {(topic, queue): offset for topic, queue, offset in store.retained.queues}

@@ -35,7 +35,21 @@ class Store:
     """The log is looked at up to here."""
     tail_reason: str
     """Why it ends here, where something lies behind that is no frame."""
+    is_running: bool = False
     progress: Callable[[int], None] = field(default=lambda _offset: None)
+
+    def reach(self, log_offset: int) -> None:
+        """Look at the log up to here too, if a broker is writing.
+
+        A checkpoint that came since says that it is synced up to here. Where nobody writes, a
+        checkpoint beyond the log's end is damage, and the end stays.
+        """
+        if not self.is_running or log_offset <= self.end:
+            return
+        if log_offset > self.segments.end:
+            self.segments.close()
+            self.segments = _segments(self.disk, self.identity, self.retained)
+        self.end = min(log_offset, self.segments.end)
 
     def frames(
         self,
@@ -72,13 +86,7 @@ def open_store(disk: Disk, *, is_running: bool) -> Store:
     if identity is None:
         raise StoreDamaged("there is no store, or its identity is missing")
     retained = load_retained(disk)
-    segments = Segments(
-        disk,
-        "commitlog",
-        segment_bytes=identity.segment_bytes,
-        failpoints=Failpoints(),
-        start=retained.log_start,
-    )
+    segments = _segments(disk, identity, retained)
     try:
         quarantine = open_quarantine(disk, segments, failpoints=Failpoints())
         checkpoint = _checkpoint(disk, segments)
@@ -94,10 +102,21 @@ def open_store(disk: Disk, *, is_running: bool) -> Store:
             quarantine=quarantine,
             end=min(end, segments.end),
             tail_reason=reason,
+            is_running=is_running,
         )
     except EngineError:
         segments.close()
         raise
+
+
+def _segments(disk: Disk, identity: Identity, retained: Retained) -> Segments:
+    return Segments(
+        disk,
+        "commitlog",
+        segment_bytes=identity.segment_bytes,
+        failpoints=Failpoints(),
+        start=retained.log_start,
+    )
 
 
 def _checkpoint(disk: Disk, segments: Segments) -> LogCheckpoint:

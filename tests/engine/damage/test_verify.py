@@ -15,7 +15,7 @@ from apps.engine.verify.findings import Finding, Kind
 from apps.engine.verify.rebuild import Part, rebuild
 from apps.engine.verify.store import open_store
 from apps.engine.verify.walks import WALKS, verify
-from tests.engine.damage.stores import CONFIG, filled, image, opened, read_all, send
+from tests.engine.damage.stores import CONFIG, filled, image, opened, read_all, send, take
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,30 @@ def test_an_unclean_stop_is_no_damage(intact: SimulatedDisk) -> None:
 
     assert findings(image(disk)) == []
     assert findings(disk, is_running=True) == []
+
+
+def test_checkpoints_taken_between_two_walks_are_no_damage(intact: SimulatedDisk) -> None:
+    disk = image(intact)
+    broker = opened(disk)
+    store = open_store(disk, is_running=True)
+    first_end = store.end
+    walks = []
+
+    def go_on(name: str) -> None:
+        walks.append(name)
+        # More than a segment, so that the walks meet one that was not there before.
+        for number in range(12):
+            record = encode_record(topic=b"orders", queue=0, body=b"%02d" % number * 3_000)
+            send(broker, [record], topic="orders", queue=0)
+        take(broker, 5, settle=True)
+        broker.checkpoint()
+
+    found = list(verify(store, started=go_on))
+
+    assert found == []
+    assert len(walks) == len(WALKS)
+    assert store.end > first_end + CONFIG.segment_bytes
+    store.close()
 
 
 @pytest.mark.parametrize(
