@@ -88,6 +88,9 @@ async def test_a_given_up_message_is_sent_from_a_cold_disk_to_who_waits_for_it(
     )
     while not store.engine.status().parked:
         await asyncio.sleep(0)
+    # Only what is on the disk can leave memory.
+    while store.engine.status().synced_offset < store.engine.status().written_offset:
+        await asyncio.sleep(0)
     store.disk.make_cold()
 
     await store.engine.send_given_up(0, transaction_id=transaction_id)
