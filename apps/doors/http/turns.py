@@ -4,14 +4,13 @@ Knows when an answer is safe. Whatever is no plain send, or does not succeed, is
 answered by `send` itself; so there is one place that refuses.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from apps.doors import steps
 from apps.doors.hosts import host_check
 from apps.doors.http import answers, send
 from apps.doors.http.answers import Answer, Header
-from apps.doors.http.atonce import at_once
 from apps.doors.http.calls import Door, Scope
 from apps.doors.http.refusals import Refusal
 from apps.doors.http.routing import Verb, resolve
@@ -32,7 +31,6 @@ class TurnsOfSends:
         self._door = door
         self._engine_of = engine_of
         self._is_allowed_host = host_check(door.settings.allowed_hosts)
-        self._waiting: set[asyncio.Task[None]] = set()
 
     def meaning_of(self, scope: Scope) -> Meaning | None:
         """Return what a head says, None for one that is not surely that of a good send."""
@@ -73,10 +71,7 @@ class TurnsOfSends:
                 request.decline()
         # What waits for the disk must not keep the rest from being answered.
         for frame in turn.frames:
-            work = at_once(self._store(engine, frame))
-            if work is not None:
-                self._waiting.add(work)
-                work.add_done_callback(self._waiting.discard)
+            steps.run(self._store(engine, frame), _ended)
 
     async def _store(self, engine: EngineAPI, frame: Frame) -> None:
         try:
@@ -124,6 +119,12 @@ class TurnsOfSends:
         else:
             lines = b"x-request-id: %b\r\n" % name
         request.answer(status, lines, body)
+
+
+def _ended(_nothing: None, error: BaseException | None) -> None:
+    """Let the loop report what is no answer of the engine's; at the end waits are cancelled."""
+    if isinstance(error, Exception):
+        raise error
 
 
 def _decline(requests: Sequence[Request]) -> None:

@@ -5,12 +5,12 @@ import dataclasses
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+from apps.doors import steps
 from apps.doors.http import answers
 from apps.doors.http.calls import Door
 from apps.doors.http.refusals import Refusal
 from apps.doors.http.routing import name_rule
 from apps.doors.http.send import batch_answer
-from apps.doors.lane import steps
 from apps.doors.lane.frames import ACKS, KNOWN_FLAGS, WANTS_JSON, Kind, Request, Verb, build_answer
 from apps.engine import limits
 from apps.engine.api import EngineAPI
