@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "apps.groups",
     "apps.deadletters",
     "apps.metrics",
+    "apps.pipelines",
     "apps.console",
 ]
 

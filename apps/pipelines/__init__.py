@@ -1,0 +1,1 @@
+"""Jobs over the whole history: their catalogue, their runs, the lake they fill, their results."""

@@ -1,0 +1,1 @@
+"""What is done about runs: asking, cancelling, publishing. Knows rows; no Spark."""
