@@ -15,6 +15,8 @@ LOG = "log"
 class Job:
     """One job. `every_s` is how often beat asks for it; its window is the last whole such slot.
 
+    Its inputs reach `lookback_s` further back than its window, so that what began earlier is known;
+    it tells only of what happened in the window.
     `reads` and `writes` name tables of `tables.TABLES`, or LOG. What is optional to read may be
     empty. A job without a table to write changes files of the lake, or the log's archive.
     """
@@ -24,6 +26,7 @@ class Job:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     every_s: int
+    lookback_s: int = 0
 
 
 _ALL = (
@@ -47,6 +50,7 @@ _ALL = (
         reads=("bronze.messages", "bronze.trace"),
         writes=("gold.loss", "gold.loss_totals"),
         every_s=_HOUR_S,
+        lookback_s=_DAY_S,
     ),
     Job(
         name="duplicates",
@@ -54,6 +58,7 @@ _ALL = (
         reads=("bronze.messages", "bronze.trace"),
         writes=("gold.duplicates", "gold.duplicate_totals"),
         every_s=_HOUR_S,
+        lookback_s=_DAY_S,
     ),
     Job(
         name="ordering",
@@ -61,6 +66,7 @@ _ALL = (
         reads=("bronze.messages", "bronze.trace"),
         writes=("gold.disorder",),
         every_s=_HOUR_S,
+        lookback_s=_HOUR_S,
     ),
     Job(
         name="skew",
@@ -82,6 +88,7 @@ _ALL = (
         reads=("input.progress", "bronze.trace"),
         writes=("gold.backlog",),
         every_s=5 * _MINUTE_S,
+        lookback_s=_HOUR_S,
     ),
     Job(
         name="delays",
@@ -96,6 +103,7 @@ _ALL = (
         reads=("bronze.messages", "bronze.trace", "input.letters"),
         writes=("gold.retries", "gold.dead_causes"),
         every_s=_HOUR_S,
+        lookback_s=2 * _DAY_S,
     ),
     Job(
         name="rebalances",
@@ -103,6 +111,7 @@ _ALL = (
         reads=("input.rebalances", "input.locks"),
         writes=("gold.rebalances",),
         every_s=_HOUR_S,
+        lookback_s=_HOUR_S,
     ),
     Job(
         name="quality",

@@ -2,12 +2,14 @@
 
 A job's function is given its inputs by the names of the catalogue and returns its outputs by
 theirs. It reads no clock, no file, no database and starts no action of its own accord: a plan in,
-a plan out. Columns of what it returns are those of the table, in any order.
+a plan out. Inputs reach back further than the window (`lookback_s`); what is returned is of the
+window alone. Columns of what it returns are those of the table, in any order.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,3 +27,9 @@ class Window:
 Inputs = Mapping[str, "DataFrame"]
 Outputs = Mapping[str, "DataFrame"]
 JobFunction = Callable[[Inputs, Window], Outputs]
+
+
+def function_of(job: str) -> JobFunction:
+    """Return the function of a job that reads tables: `run` of the module of its name."""
+    found: JobFunction = import_module(f"{__name__}.{job}").run
+    return found
