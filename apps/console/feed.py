@@ -12,6 +12,7 @@ from apps.console.locks import HistoryTail
 from apps.console.rates import RateWindow
 from apps.console.snapshot import Snapshot
 from apps.console.sparklines import LastHour
+from apps.console.topicrows import TopicRows
 from apps.engine.api import EngineAPI
 from apps.engine.clock import Clock
 
@@ -44,6 +45,7 @@ class Feed:
         self._last_hour = last_hour
         self._deaths = deaths
         self._rates = RateWindow()
+        self._topic_rows = TopicRows()
         self._changes = HistoryTail()
         self._history: deque[Point] = deque(maxlen=HISTORY_POINTS_MAX)
         self._version = 0
@@ -57,6 +59,7 @@ class Feed:
         snapshot = pictures.build(
             reading,
             self._rates,
+            self._topic_rows,
             self._clockwork.picture(),
             self._last_hour.picture(now_ms=now_ms),
             self._deaths.picture(),

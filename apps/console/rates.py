@@ -26,14 +26,20 @@ class RateWindow:
         previous = self._samples[-1] if self._samples else _Sample(number=0, at_ms=0, counters={})
         number = previous.number + 1
         since, before = self._rising_since, previous.counters
-        self._rising_since = {
-            key: since[key] if key in before and value >= before[key] else number
-            for key, value in counters.items()
-        }
+        if counters != before:  # Most readings of a quiet store are the same.
+            self._rising_since = {
+                key: since[key] if key in before and value >= before[key] else number
+                for key, value in counters.items()
+            }
         self._samples.append(_Sample(number=number, at_ms=at_ms, counters=counters))
         # The sample before the newest stays however old: an average over a long pause is true.
         while len(self._samples) > 2 and self._samples[0].at_ms < at_ms - self._window_ms:
             self._samples.popleft()
+
+    @property
+    def sample_count(self) -> int:
+        """Return how many readings the window holds."""
+        return len(self._samples)
 
     def rate(self, key: Hashable) -> float | None:
         """Return the counter's growth per second over the window; None when it is unknown."""

@@ -3,7 +3,7 @@
 None is unknown everywhere, and never written as 0.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
@@ -15,6 +15,7 @@ from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, p
 from apps.console.members import Members, by_group, members_of
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
+from apps.console.topicrows import SENT, TopicRow, TopicRows, sum_known
 from apps.console.transactions import TransactionsPicture
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
@@ -33,34 +34,7 @@ from apps.engine.types import (
 )
 from apps.groups.retrytopics import is_retry, retry_lag
 
-SENT = "sent"
 CONSUMED = "consumed"
-
-
-class QueueRow(TypedDict):
-    """What one queue holds; offsets from `min_offset` up to, not with, `max_offset`."""
-
-    queue: int
-    min_offset: int
-    max_offset: int
-    held: int
-    send_rate: float | None
-
-
-class TopicRow(TypedDict):
-    """One topic; `held` and `queues` are None when the engine does not know its queues.
-
-    `compacted_age_s` is how long ago the last round of compaction ended; None without any.
-    """
-
-    name: str
-    type: str
-    cleanup: str
-    compacted_age_s: int | None
-    queue_count: int
-    held: int | None
-    send_rate: float | None
-    queues: list[QueueRow] | None
 
 
 class ProgressRow(TypedDict):
@@ -181,6 +155,7 @@ def counters(reading: Reading) -> Mapping[Hashable, int]:
 def build(
     reading: Reading,
     rates: RateWindow,
+    topic_rows: TopicRows,
     clockwork: ClockworkPicture,
     last_hour: LastHourPicture,
     deaths: DeathsPicture,
@@ -189,9 +164,7 @@ def build(
     sampled_at_ms: int,
 ) -> Snapshot:
     """Put a reading, its rates, and what watches know into one picture."""
-    topics = [
-        _topic_row(spec, ranges, rates, now_ms=sampled_at_ms) for spec, ranges in reading.topics
-    ]
+    topics = topic_rows.take(reading.topics, rates, now_ms=sampled_at_ms)
     groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
         "version": version,
@@ -225,39 +198,6 @@ def _ranges(engine: EngineAPI, topic: str) -> list[QueueRange] | None:
         return None
 
 
-def _topic_row(
-    spec: TopicSpec, ranges: Sequence[QueueRange] | None, rates: RateWindow, *, now_ms: int
-) -> TopicRow:
-    queues: list[QueueRow] | None = None
-    if ranges is not None:
-        queues = [
-            {
-                "queue": held.queue,
-                "min_offset": held.min_offset,
-                "max_offset": held.max_offset,
-                "held": held.held,
-                "send_rate": rates.rate((SENT, spec.name, held.queue)),
-            }
-            for held in ranges
-        ]
-    return {
-        "name": spec.name,
-        "type": spec.type.value,
-        "cleanup": spec.cleanup.value,
-        "compacted_age_s": _compacted_age_s(ranges or (), now_ms),
-        "queue_count": spec.queue_count,
-        "held": None if queues is None else sum(queue["held"] for queue in queues),
-        "send_rate": _sum_known(queue["send_rate"] for queue in queues or ()),
-        "queues": queues,
-    }
-
-
-def _compacted_age_s(ranges: Sequence[QueueRange], now_ms: int) -> int | None:
-    """Return how long ago the last round of compaction of a topic was; None before the first."""
-    last_ms = max((held.compacted_ms or 0 for held in ranges), default=0)
-    return max(0, now_ms - last_ms) // 1000 if last_ms else None
-
-
 def _group_rows(reading: Reading, rates: RateWindow, *, now_ms: int) -> list[GroupRow]:
     progress: dict[str, list[GroupProgress]] = {}
     for one in reading.progress:
@@ -289,8 +229,8 @@ def _group_row(
 ) -> GroupRow:
     queues = [_progress_row(one, rates) for one in progress]
     lag = sum(queue["lag"] for queue in queues) if queues else None
-    consume_rate = _sum_known(queue["consume_rate"] for queue in queues)
-    send_rate = _sum_known(rates.rate((SENT, one.topic, one.queue)) for one in progress)
+    consume_rate = sum_known(queue["consume_rate"] for queue in queues)
+    send_rate = sum_known(rates.rate((SENT, one.topic, one.queue)) for one in progress)
     trend = levels.trend_of(lag=lag, send_rate=send_rate, consume_rate=consume_rate)
     topics = {one.topic for one in progress}
     topics.update(*(member["topics"] for member in members["members"]))
@@ -366,9 +306,9 @@ def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[Group
     lag = sum(lags) if lags else None
     return {
         # Not the count of appended records: the journal of acknowledgements is among them.
-        "send_rate": _sum_known(topic["send_rate"] for topic in topics),
+        "send_rate": sum_known(topic["send_rate"] for topic in topics),
         # Not the count of deliveries: a reader that pulls by offset is seen by what it commits.
-        "consume_rate": _sum_known(group["consume_rate"] for group in groups),
+        "consume_rate": sum_known(group["consume_rate"] for group in groups),
         "held": None if None in held else sum(count for count in held if count is not None),
         "lag": lag,
         "retry_lag": retry_lag(reading.progress) if lags else None,
@@ -379,9 +319,3 @@ def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[Group
         "queue_count": sum(topic["queue_count"] for topic in topics),
         "group_count": len(groups),
     }
-
-
-def _sum_known(rates: Iterable[float | None]) -> float | None:
-    # A queue seen for the first time is left out, so that it does not blank the whole for a second.
-    known = [rate for rate in rates if rate is not None]
-    return sum(known) if known else None

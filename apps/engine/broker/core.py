@@ -13,6 +13,7 @@ from apps.engine.broker.composed import Composed
 from apps.engine.broker.fetch import check_amounts, fetch
 from apps.engine.broker.journal import Trim
 from apps.engine.broker.owntopics import is_own
+from apps.engine.broker.ranges import Ranges
 from apps.engine.broker.replay import store_state
 from apps.engine.broker.search import Search
 from apps.engine.clock import Clock
@@ -54,6 +55,7 @@ class Broker(Composed):
         super().__init__(
             disk, log, config=config, clock=clock, failpoints=failpoints, tuning=tuning
         )
+        self._ranges = Ranges(self.queues)
         # A crash may have come between a topic's deletion and its trim.
         self._trim_deleted_topics()
 
@@ -156,7 +158,7 @@ class Broker(Composed):
     def queue_ranges(self, topic: str) -> list[QueueRange]:
         """Return what each queue of a topic holds. Raises UnknownTopic."""
         spec = self.catalog.topic(topic)
-        return [_range_of(self.queues.queue(topic, n)) for n in range(spec.queue_count)]
+        return self._ranges.of_topic(topic, spec.queue_count)
 
     def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
         """Return what the queues of several topics hold, or of all; unknown ones are left out."""
@@ -169,7 +171,7 @@ class Broker(Composed):
         found: dict[str, list[QueueRange]] = {}
         for queue in self.queues:
             if queue.topic.startswith(prefix) and is_own(queue.topic) and queue.end:
-                found.setdefault(queue.topic, []).append(_range_of(queue))
+                found.setdefault(queue.topic, []).append(self._ranges.of(queue))
         return {topic: sorted(found[topic], key=lambda one: one.queue) for topic in sorted(found)}
 
     def _trim_deleted_topics(self) -> None:
@@ -233,18 +235,6 @@ class Broker(Composed):
         self.compaction.close()
         self.delays.waiting.close()
         self.log.close(clean=True)
-
-
-def _range_of(queue: ConsumeQueue) -> QueueRange:
-    return QueueRange(
-        topic=queue.topic,
-        queue=queue.queue,
-        min_offset=min(queue.min_offset, queue.visible),
-        max_offset=queue.visible,
-        covered=queue.covered,
-        kept_messages=None if queue.kept is None else queue.kept.message_count,
-        compacted_ms=None if queue.kept is None else queue.kept.written_ms,
-    )
 
 
 def open_broker(
