@@ -178,10 +178,10 @@ class Ack:
         """Record one event a lease, whatever number of handles name it."""
         check_group_name(group)
         results, shares = self._claims(group, handles, if_settled=if_settled)
-        for share in shares:
-            number = self._recorder.record(event(share.entry, share.runs()))
+        numbers = self._recorder.record_all([event(share.entry, share.runs()) for share in shares])
+        for share, number in zip(shares, numbers, strict=True):
             if not has_new_handles:
-                continue
+                break
             token = self._handles.token(group, number, self._epoch)
             for index in share.indexes:
                 run = handles[index].rpartition(":")[2]

@@ -6,7 +6,7 @@ retry topic is read with whatever it asks for; its messages have passed the filt
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -103,6 +103,8 @@ class Pop:
         looks = Looks(wanted)
         retries = retry_topic(request.group)
         leases: list[Lease] = []
+        # What the queues give is recorded together: a frame for each would be most of the work.
+        planned: list[_Planned] = []
         blocked = []
         messages_left, bytes_left = request.messages_max, request.bytes_max
         for queue in self._queues_in_turn(request):
@@ -117,10 +119,11 @@ class Pop:
                 blocked.append((queue.topic, queue.queue))
                 continue
             while messages_left > 0 and bytes_left > 0:
+                has_some = bool(leases or planned)
                 # A damaged queue is left for a later receive once there is something to answer.
-                with suppress(Unreadable) if leases else nullcontext():
-                    lease = None
-                    lease = self._next_lease(
+                with suppress(Unreadable) if has_some else nullcontext():
+                    plan = None
+                    plan = self._next_planned(
                         progress,
                         queue,
                         request,
@@ -128,19 +131,21 @@ class Pop:
                         looks=looks,
                         messages_max=messages_left,
                         bytes_max=bytes_left,
-                        wait=wait or bool(leases),
+                        wait=wait or has_some,
                     )
-                if lease is None:
+                if plan is None:
                     break
-                leases.append(lease)
-                # The first hand-out of a queue begins the group's progress in it.
+                planned.append(plan)
+                messages_left -= len(plan.block)
+                bytes_left -= len(plan.block.payload)
+                if request.ordered or plan.is_last_of(queue):
+                    break
+                # What comes next of the same queue depends on what is recorded of it.
+                leases += self._handed_out(planned, request.group)
                 progress = self._state.of(
                     request.group, queue.topic, queue.queue, start=queue.min_offset
                 )
-                messages_left -= len(lease.block)
-                bytes_left -= len(lease.block.payload)
-                if request.ordered:
-                    break
+        leases += self._handed_out(planned, request.group)
         self.message_count += sum(len(lease.block) for lease in leases)
         return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked), has_more=looks.is_over)
 
@@ -153,7 +158,8 @@ class Pop:
     def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
         # Each receive begins one queue further on, so that none starves behind a busy one.
         self._turn += 1
-        topics: Sequence[str] = request.topics
+        # Each queue once: what is planned of it is not recorded when the next one is looked at.
+        topics: Sequence[str] = tuple(dict.fromkeys(request.topics))
         retries = retry_topic(request.group)
         if retries not in topics and self._queues.find(retries, 0) is not None:
             topics = (*topics, retries)
@@ -176,7 +182,7 @@ class Pop:
         entries = map(self._state.leases.get, progress.leases)
         return any(entry is not None and not entry.is_ready for entry in entries)
 
-    def _next_lease(
+    def _next_planned(
         self,
         progress: QueueProgress,
         queue: ConsumeQueue,
@@ -187,7 +193,7 @@ class Pop:
         messages_max: int,
         bytes_max: int,
         wait: bool,
-    ) -> Lease | None:
+    ) -> "_Planned | None":
         source = self._first_ready(progress)
         while source is not None and (lost := _lost_of(source, queue, wait)) is not None:
             # Nobody can try them again, nor needs to where a newer one has replaced them: they are
@@ -197,7 +203,7 @@ class Pop:
         if source is not None:
             near = source.offsets[source.offsets < source.offsets[0] + FETCH_MESSAGES_MAX]
             chosen = pick(queue, near[:messages_max], bytes_max=bytes_max, wait=wait)
-            return self._hand_out(progress, queue, request, chosen, source=source, wait=wait)
+            return self._planned(progress, queue, request, chosen, source=source, wait=wait)
         while progress.cursor < queue.visible and not looks.is_over:
             chosen = choose(
                 self._log,
@@ -211,10 +217,11 @@ class Pop:
             looks.take(chosen.next_offset - progress.cursor)
             sent_back = self._state.failures.sent_back(request.group, queue.topic, queue.queue)
             chosen = without(chosen, sent_back)
-            lease = self._hand_out(progress, queue, request, chosen, source=None, wait=wait)
-            if lease is not None:
-                return lease
+            plan = self._planned(progress, queue, request, chosen, source=None, wait=wait)
+            if len(plan.block):
+                return plan
             # Nothing matched the filter; the group has passed over what was looked at.
+            self._recorder.record(plan.event)
             progress = self._state.of(
                 request.group, queue.topic, queue.queue, start=queue.min_offset
             )
@@ -230,7 +237,7 @@ class Pop:
         ]
         return min(ready, key=lambda entry: int(entry.offsets[0])) if ready else None
 
-    def _hand_out(
+    def _planned(
         self,
         progress: QueueProgress,
         queue: ConsumeQueue,
@@ -239,38 +246,54 @@ class Pop:
         *,
         source: LeaseEntry | None,
         wait: bool,
-    ) -> Lease | None:
+    ) -> "_Planned":
         block = load(self._log, queue, chosen, wait=wait)
         failures_before = 0
         if source is not None:
             failures_before = source.failures_before
         elif len(chosen.sizes) and queue.topic == retry_topic(request.group):
             failures_before, chosen, block = _of_one_count(chosen, block)
-        attempt = 1 if source is None else source.attempt + 1
-        until_ms = self._clock.wall_ms() + request.invisible_ms
-        number = self._recorder.record(
-            Deliver(
-                group=request.group,
-                topic=queue.topic,
-                queue=queue.queue,
-                cursor_after=progress.cursor if source is not None else chosen.next_offset,
-                source=FRESH if source is None else source.lease,
-                attempt=attempt,
-                epoch=self._log.epoch,
-                until_ms=until_ms,
-                runs=runs_of(chosen.offsets),
-                failures_before=failures_before,
-                client_id=request.client_id,
+        event = Deliver(
+            group=request.group,
+            topic=queue.topic,
+            queue=queue.queue,
+            cursor_after=progress.cursor if source is not None else chosen.next_offset,
+            source=FRESH if source is None else source.lease,
+            attempt=1 if source is None else source.attempt + 1,
+            epoch=self._log.epoch,
+            until_ms=self._clock.wall_ms() + request.invisible_ms,
+            runs=runs_of(chosen.offsets),
+            failures_before=failures_before,
+            client_id=request.client_id,
+        )
+        return _Planned(event=event, block=block)
+
+    def _handed_out(self, planned: "list[_Planned]", group: str) -> list[Lease]:
+        """Record what was planned, forget the plans, and return the leases."""
+        numbers = self._recorder.record_all([plan.event for plan in planned])
+        leases = [
+            Lease(
+                token=self._handles.token(group, number, self._log.epoch),
+                attempt=plan.event.attempt,
+                invisible_until_ms=plan.event.until_ms,
+                block=plan.block,
             )
-        )
-        if not len(chosen.sizes):
-            return None
-        return Lease(
-            token=self._handles.token(request.group, number, self._log.epoch),
-            attempt=attempt,
-            invisible_until_ms=until_ms,
-            block=block,
-        )
+            for plan, number in zip(planned, numbers, strict=True)
+        ]
+        planned.clear()
+        return leases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A hand-out that is not recorded yet, of messages nobody else is given meanwhile."""
+
+    event: Deliver
+    block: MessageBlock
+
+    def is_last_of(self, queue: ConsumeQueue) -> bool:
+        """Say whether the queue has nothing more behind it."""
+        return self.event.source == FRESH and self.event.cursor_after >= queue.visible
 
 
 def _lost_of(source: LeaseEntry, queue: ConsumeQueue, wait: bool) -> Runs | None:
