@@ -9,6 +9,8 @@ FLAGS ?=
 TESTS ?= tests $(wildcard sdk/tests)
 # Many tests wait for processes, so a few more than there are processors.
 WORKERS ?= 3
+# Empty is unset: dozens of processes start, and each would compile every module anew.
+export PYTHONDONTWRITEBYTECODE :=
 SOURCES := apps mqweb manage.py $(wildcard sdk/src benchmarks)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 

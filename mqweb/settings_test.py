@@ -13,6 +13,8 @@ if "MQWEB_DATA" not in os.environ or (
     os.environ["MQWEB_TESTS_WORKER"] = os.environ.get("PYTEST_XDIST_WORKER", "")
     os.environ["MQWEB_DATA"] = tempfile.mkdtemp(prefix="mqweb-tests-")
     atexit.register(shutil.rmtree, os.environ["MQWEB_DATA"], ignore_errors=True)
+# What all workers of a run share; the process that starts them is the first to come here.
+os.environ.setdefault("MQWEB_TESTS_RUN", os.environ["MQWEB_DATA"])
 os.environ.setdefault("MQWEB_SECRET_KEY", "only-for-tests-" * 4)
 # How full the disk of whoever runs the tests is says nothing about the product.
 os.environ.setdefault("MQWEB_DISK_PERCENT_MAX", "100")

@@ -1,18 +1,12 @@
 """The run's own PostgreSQL, gone at the end, and a summary of what rows of the fault table said."""
 
-import signal
-import time
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 from django.conf import settings
 
-from apps.bridge import embedded
-from apps.bridge.children import Child, Program
-from apps.engine.clock import SystemClock
-
-_READY_MS = 60_000
+from tests import emptying, prepared
 
 # How long an example takes says something of the machine, not of the product.
 hypothesis.settings.register_profile(
@@ -39,30 +33,17 @@ def embedded_postgres() -> Iterator[None]:
     if settings.MQWEB.database_url is not None:
         yield
         return
-    cluster = embedded.Cluster(settings.MQWEB.data)
-    cluster.prepare()
-    # What a power cut would lose is of no use after the run.
-    command = [*cluster.command(), "-c", "fsync=off", "-c", "full_page_writes=off"]
-    child = Child(
-        Program(
-            name="postgres",
-            command=command,
-            account=embedded.account_under_root(),
-            stop_signal=signal.SIGINT,
-            log_file=cluster.log_file,
-        )
-    )
-    clock = SystemClock()
-    deadline_ms = clock.monotonic_ms() + _READY_MS
-    cluster.wait_until_ready(clock=clock, sleep=time.sleep, deadline_ms=deadline_ms)
-    yield
-    child.send(signal.SIGINT)
-    child.wait()
+    with prepared.serving(prepared.copy_to(settings.MQWEB.data)):
+        yield
 
 
 @pytest.fixture(scope="session")
 def django_db_setup(embedded_postgres: None, request: pytest.FixtureRequest) -> Iterator[None]:
-    """Make the test database once the server runs, and drop it before the server stops."""
+    """Make the test database where the server is not the run's own, whose database is ready."""
+    emptying.delete_rows_after_tests()
+    if settings.MQWEB.database_url is None:
+        yield
+        return
     from django.test.utils import setup_databases, teardown_databases
 
     blocker = request.getfixturevalue("django_db_blocker")

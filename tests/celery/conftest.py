@@ -6,14 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from celery import Celery, Task
 from celery.app.control import Inspect
 from django.conf import settings
 
 from tests.celery.application import LANE, NEWS, Setup, make
-from tests.celery.brokers import CeleryBroker, Mqweb, Redis, database_url
+from tests.celery.brokers import CeleryBroker, Mqweb, Redis, database_url, migrated_database
 from tests.celery.effects import DEADLINE_S, Effects
 from tests.celery.workers import Worker, running
 
@@ -112,22 +111,9 @@ class Site:
 
 @pytest.fixture(scope="session")
 def new_database(embedded_postgres: None) -> Iterator[Callable[[], str]]:
-    """Return a maker of empty databases, which are gone at the end."""
-    database = settings.DATABASES["default"]
-    server = database_url(database, "postgres")
-    made: list[str] = []
-
-    def new() -> str:
-        name = f"celery_runs_{uuid.uuid4().hex[:12]}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        made.append(name)
-        return name
-
-    yield new
-    with psycopg.connect(server, autocommit=True) as connection:
-        for name in made:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    """Return a maker of databases with the product's tables, which are gone at the end."""
+    with ExitStack() as made:
+        yield lambda: made.enter_context(migrated_database("celery_runs"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.bound import bound
 from tests.celery.effects import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ class Worker:
         command = [sys.executable, "-m", "celery", "-A", "tests.celery.worker_app", "worker"]
         with log.open("wb") as file:
             self._process = subprocess.Popen(
-                [*command, "-n", self.name, "-l", "INFO", *arguments],
+                bound([*command, "-n", self.name, "-l", "INFO", *arguments], "TERM"),
                 cwd=ROOT,
                 env={**plain_environment(), "PYTHONPATH": str(ROOT), **variables},
                 stdin=subprocess.DEVNULL,

@@ -20,6 +20,7 @@ from psycopg import sql
 
 from apps.bridge import embedded
 from apps.clockwork.models import Outcome
+from tests.bound import bound
 from tests.web.product import ROOT, Product, lives, wait_for
 
 # The topic of the Celery queue that the product's ticks are sent to.
@@ -152,7 +153,11 @@ class Process:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, *command], cwd=ROOT, env=environment, stdout=output, stderr=output
+                bound([sys.executable, *command], "TERM"),
+                cwd=ROOT,
+                env=environment,
+                stdout=output,
+                stderr=output,
             )
 
     def kill(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
+from tests.bound import bound
 from tests.consuming.client import digest_of, id_of
 from tests.histories.events import Kind, Verb, of_line
 from tests.histories.history import History, read
@@ -90,7 +91,7 @@ class Client:
         self.log = run.directory / f"{name}.log"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                bound(command),
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdin=subprocess.DEVNULL,

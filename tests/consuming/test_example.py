@@ -3,17 +3,15 @@
 import importlib.util
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 from django.conf import settings
 
-from tests.celery.brokers import Mqweb, database_url
+from tests.celery.brokers import Mqweb, database_url, migrated_database
 from tests.process.product import free_port
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders_ordered.py"
@@ -34,16 +32,12 @@ def example() -> ModuleType:
 @pytest.fixture
 def product(embedded_postgres: None, tmp_path: Path) -> Iterator[Mqweb]:
     """Return a broker with a database of its own."""
-    database = settings.DATABASES["default"]
-    server, name = database_url(database, "postgres"), f"orders_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    broker = Mqweb(tmp_path / "data", database_url(database, name))
-    broker.start()
-    yield broker
-    broker.stop()
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with migrated_database("orders") as name:
+        url = database_url(settings.DATABASES["default"], name)
+        broker = Mqweb(tmp_path / "data", url)
+        broker.start()
+        yield broker
+        broker.stop()
 
 
 def run_example(port: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,18 +7,16 @@ or after. Whoever asked is told that nobody knows; asking again, or looking, tel
 import re
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from django.conf import settings
 
 from apps.engine.codec.layout import GIVEN_UP_TOPIC
-from tests.celery.brokers import database_url
+from tests.celery.brokers import database_url, migrated_database
 from tests.outcomes.cutproducts import CutMachine, Desk
 from tests.outcomes.field import CHECKS_MAX, wait_for
 from tests.process.commitcut import CommitCut, Fate, Trap, server_address
@@ -34,17 +32,12 @@ TASK_END = rb'UPDATE "clockwork_taskrun" SET .*%s.*\'done\''
 def machine(embedded_postgres: None) -> Iterator[CutMachine]:
     """Run the product on a database of its own, behind a way on which commits are cut."""
     database = settings.DATABASES["default"]
-    server, name = database_url(database, "postgres"), f"cut_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
     data = Path(tempfile.mkdtemp(prefix="mqweb-run-"))
-    with CommitCut(server_address(database)) as cut:
+    with migrated_database("cut") as name, CommitCut(server_address(database)) as cut:
         behind = {**database, "HOST": "127.0.0.1", "PORT": cut.port}
         urls = {"url": database_url(database, name), "cut_url": database_url(behind, name)}
         with CutMachine(data, cut, **urls) as machine:
             yield machine
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
     shutil.rmtree(data)
 
 

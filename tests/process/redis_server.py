@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.bound import bound
+
 START_S_MAX = 20.0
 _NO_PERSISTENCE = ("--save", "", "--appendonly", "no")
 
@@ -39,7 +41,7 @@ class RedisServer:
         self._directory.mkdir(parents=True, exist_ok=True)
         address = ("--port", str(self.port), "--bind", "127.0.0.1")
         self._process = subprocess.Popen(
-            [program(), *address, *_NO_PERSISTENCE],
+            bound([program(), *address, *_NO_PERSISTENCE]),
             cwd=self._directory,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -15,6 +15,10 @@ from typing import Any
 
 import psutil
 
+from apps.bridge import embedded
+from tests import prepared
+from tests.bound import bound
+
 ROOT = Path(__file__).resolve().parents[2]
 # Generous: a machine under load is slow, and only a hang must fail.
 READY_S = 180
@@ -53,16 +57,21 @@ class Product:
         port: int | None = None,
         worker_processes: int = 0,
         switches: Sequence[str] = (),
+        migrates: bool = False,
         **variables: str,
     ) -> None:
+        """Start it on `data`; the first start finds a migrated database unless it `migrates`."""
+        if not (migrates or "DATABASE_URL" in variables or embedded.Cluster(data).is_made):
+            prepared.copy_to(data)
         self.data = data
         self.port = port or free_port()
         self.lines: list[str] = []
         self._has_ended = threading.Event()
         command = [sys.executable, "manage.py", "runmq", "--data", str(data)]
-        command += ["--worker-processes", str(worker_processes)]
+        command += ["--worker-processes", str(worker_processes), "--port", str(self.port)]
+        command += ["--segment-bytes", SMALL_SEGMENTS]
         self.process = subprocess.Popen(
-            [*command, "--port", str(self.port), "--segment-bytes", SMALL_SEGMENTS, *switches],
+            bound([*command, *switches]),
             cwd=ROOT,
             env=environment(**variables),
             stdout=subprocess.PIPE,

@@ -19,6 +19,7 @@ from apps.bridge import embedded
 from apps.bridge.children import Child, Program
 from apps.bridge.exits import Exit
 from apps.engine.clock import SystemClock
+from tests import prepared
 from tests.web.product import READY_S, ROOT, Product, environment, free_port, lives, wait_for
 
 pytestmark = pytest.mark.process
@@ -62,7 +63,7 @@ def pull(product: Product) -> list[str]:
 
 
 def test_it_starts_serves_and_stops_without_a_trace(start: Start, data: Path) -> None:
-    product = start()
+    product = start(migrates=True)
     product.wait_until_ready()
 
     created, _, topic = product.request("PUT", "/api/v1/topics/orders", {"queue_count": 1})
@@ -193,8 +194,7 @@ def test_without_a_database_messages_flow_and_the_control_plane_says_when_to_com
     start: Start,
 ) -> None:
     with tempfile.TemporaryDirectory(prefix="mqweb-pg-") as directory:
-        cluster = embedded.Cluster(Path(directory))
-        cluster.prepare()
+        cluster = prepared.copy_to(Path(directory))
         database = run(cluster)
         address = f"postgresql://mqweb@/mqweb?host={cluster.socket_directory}"
         product = start(DATABASE_URL=address)

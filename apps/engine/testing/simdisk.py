@@ -18,7 +18,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from apps.engine.errors import StoreFull, SyncFailed, WriteFailed
 from apps.engine.files.backend import Buffer, HeldLock, NotCached
@@ -208,6 +208,28 @@ class SimulatedDisk:
             found._live = image(self._durable, self._pending, rng, mode, keep)
             found._durable = dict(found._live)
             return found
+
+    def crash_images(
+        self, seed: int, modes: Iterable[CrashMode] = tuple(CrashMode)
+    ) -> list[tuple[list[CrashMode], "SimulatedDisk"]]:
+        """Return what crashes leave, each disk with all modes that leave just it.
+
+        Every mode draws from `seed` anew. What starts on equal disks ends alike: once is enough.
+        """
+        found: dict[object, tuple[list[CrashMode], SimulatedDisk]] = {}
+        for mode in modes:
+            left = self.crash_image(random.Random(seed), mode)
+            # With changes that are not durable there are two planes, and no disk is alike.
+            what = (
+                id(left)
+                if left._pending
+                else tuple(
+                    (path, inode.is_directory, bytes(inode.live))
+                    for path, inode in sorted(left._live.items())
+                )
+            )
+            found.setdefault(what, ([], left))[0].append(mode)
+        return list(found.values())
 
     @property
     def pending_count(self) -> int:

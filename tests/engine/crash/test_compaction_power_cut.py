@@ -135,10 +135,9 @@ def sweep(case: Case, cuts: range, modes: tuple[CrashMode, ...]) -> int:
     for cut_at in cuts:
         one = case.copy()
         asyncio.run(worked(one, cut_at=cut_at))
-        for mode in modes:
-            cases += 1
-            print(f"cut at sync {cut_at}, {mode}, seed {cut_at}")
-            left = one.store.disk.crash_image(random.Random(cut_at), mode)
+        for alike, left in one.store.disk.crash_images(cut_at, modes):
+            cases += len(alike)
+            print(f"cut at sync {cut_at}, {alike}, seed {cut_at}")
             asyncio.run(checked(one, left))
     return cases
 

@@ -4,7 +4,6 @@ Whatever survives, the work is done again from the beginning, as clients and bea
 message must then be in its target exactly once, and what was answered before the cut must hold.
 """
 
-import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -152,17 +151,18 @@ def sweep(work: Work, spoil: Callable[[FailureBench], None] = nothing) -> tuple[
         assert bench.disk.faults["sync"], "the fault did not fire"
         bench.disk.fail_sync_from = None
         shown = bench.bodies(work.topic)
-        for mode in CrashMode:
-            cases += 1
-            print(f"cut at sync {cut_at}, {mode}")
+        for modes, left in bench.disk.crash_images(cut_at):
+            cases += len(modes)
+            print(f"cut at sync {cut_at}, {modes}")
             again = FailureBench()
             again.clock = bench.clock
-            again.disk = bench.disk.crash_image(random.Random(cut_at), mode)
+            again.disk = left
             again.open()
             is_right = again.bodies(work.topic)[: len(shown)] == shown
             work.act(again)
             found = Counter(again.bodies(work.topic))
-            wrong += not (is_right and found == dict.fromkeys(BODIES, work.copies))
+            if not (is_right and found == dict.fromkeys(BODIES, work.copies)):
+                wrong += len(modes)
     return cases, wrong
 
 

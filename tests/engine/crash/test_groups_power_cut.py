@@ -195,10 +195,10 @@ def sweep(seeds: range) -> int:
         for cut_at in range(1, run(seed, cut_at=None)[1].syncs + 1):
             disk, clients = run(seed, cut_at=cut_at)
             assert disk.faults["sync"], "the fault did not fire"
-            for mode in CrashMode:
-                cases += 1
-                print(f"seed {seed}, cut at sync {cut_at}, {mode}")
-                check(disk.crash_image(random.Random(seed), mode), clients)
+            for modes, left in disk.crash_images(seed):
+                cases += len(modes)
+                print(f"seed {seed}, cut at sync {cut_at}, {modes}")
+                check(left, clients)
     return cases
 
 

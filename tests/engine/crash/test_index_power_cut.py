@@ -6,7 +6,6 @@ import pytest
 
 from apps.engine.broker.core import Broker
 from apps.engine.errors import SyncFailed
-from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
 from tests.engine.broker.indexing import check_index
@@ -67,10 +66,10 @@ def sweep(seeds: range) -> int:
         for cut_at in range(1, run(seed, cut_at=None)[1] + 1):
             disk, _ = run(seed, cut_at=cut_at)
             assert disk.faults["sync"], "the fault did not fire"
-            for mode in CrashMode:
-                cases += 1
-                print(f"seed {seed}, cut at sync {cut_at}, {mode}")
-                check(disk.crash_image(random.Random(seed), mode))
+            for modes, left in disk.crash_images(seed):
+                cases += len(modes)
+                print(f"seed {seed}, cut at sync {cut_at}, {modes}")
+                check(left)
     return cases
 
 

@@ -1,20 +1,15 @@
 """A real broker with a database of its own, and kombu's connections to it."""
 
-import os
-import subprocess
-import sys
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from django.conf import settings
 from kombu import Connection
 
-from tests.celery.brokers import database_url
-from tests.process.product import ROOT, Broker
+from tests.celery.brokers import database_url, migrated_database
+from tests.process.product import Broker
 
 
 class Product:
@@ -24,17 +19,6 @@ class Product:
         self.broker = Broker(directory)
         self._database = database
         self._opened: list[Connection] = []
-
-    def prepare(self) -> None:
-        """Make the tables."""
-        variables = {"MQWEB_DATA": str(self.broker.data), "DATABASE_URL": self._database}
-        subprocess.run(
-            [sys.executable, "manage.py", "prepare"],
-            cwd=ROOT,
-            env={**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "mqweb.settings"},
-            check=True,
-            capture_output=True,
-        )
 
     def start(self) -> None:
         """Start the broker, or start it again on what was left."""
@@ -59,21 +43,14 @@ class Product:
 def running(directory: Path) -> Iterator[Product]:
     """Run a broker on a new database."""
     directory.mkdir(parents=True, exist_ok=True)
-    database = settings.DATABASES["default"]
-    server = database_url(database, "postgres")
-    name = f"kombu_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    product = Product(directory, database_url(database, name))
-    try:
-        product.prepare()
-        product.start()
-        yield product
-        product.close_connections()
-    finally:
-        product.broker.stop()
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with migrated_database("kombu") as name:
+        product = Product(directory, database_url(settings.DATABASES["default"], name))
+        try:
+            product.start()
+            yield product
+            product.close_connections()
+        finally:
+            product.broker.stop()
 
 
 def texts(take: Callable[[], Any], count: int) -> list[Any]:
