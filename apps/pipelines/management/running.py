@@ -5,6 +5,7 @@ import fcntl
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,6 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.bridge import remote
 from apps.bridge.exits import Exit
 from apps.core.exceptions import ProblemError
-from apps.pipelines import conf
 
 _log = logging.getLogger("mqweb.pipelines")
 
@@ -33,6 +33,15 @@ def catch_signals(stopping: threading.Event) -> None:
     """Have SIGTERM and SIGINT ask for the end. After a session was made: it takes SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopping.set())
+
+
+def end_at_once_on_signals() -> None:
+    """Have SIGTERM and SIGINT end this process where it is, as while a JVM starts and nothing runs.
+
+    A JVM that is on its way ends when the pipe it reads from is closed.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: sys.exit(Exit.OK))
 
 
 @contextmanager
@@ -94,8 +103,3 @@ def refused(problem: ProblemError) -> CommandError:
 def add_master(parser: argparse.ArgumentParser) -> None:
     """Declare where tasks are to run."""
     parser.add_argument("--master", help="Spark's master; MQWEB_SPARK_MASTER without it")
-
-
-def spark_directory() -> Path:
-    """Return the directory of Spark's own files."""
-    return conf.directory()

@@ -115,6 +115,7 @@ class _Sessions:
 
     def open(self) -> "SparkSession":
         """Return a new session; the library has taken the signals, and gives them back."""
+        running.end_at_once_on_signals()
         spark = session.open_session(name="mqweb", master=self._master)
         running.catch_signals(self._stopping)
         return spark
