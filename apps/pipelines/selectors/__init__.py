@@ -1,0 +1,1 @@
+"""What others ask the pipelines' rows. Reads only."""
