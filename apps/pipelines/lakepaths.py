@@ -4,6 +4,7 @@
 lies for good; all that is not there yet lies below `_staging`, a directory for each attempt.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -13,6 +14,9 @@ from urllib.parse import quote
 
 STAGING = "_staging"
 SUFFIX = ".parquet"
+
+# A file system takes 255 bytes; some of them are for `topic=`.
+_NAME_BYTES_MAX = 200
 
 _OF_RUN = re.compile(r"(?:part|run)-([0-9]+)-")
 
@@ -46,14 +50,23 @@ def run_in(name: str) -> int | None:
 def final(table: str, *, topic: str, day: date | None, prefix: str, number: int) -> str:
     """Return where a file lies for good, relative to the lake.
 
-    Names of topics are quoted as in URLs: `%RETRY%g` is `%25RETRY%25g`.
+    Names of topics are quoted as in URLs: `%RETRY%g` is `%25RETRY%25g`. One that becomes too long
+    for a file system ends in a digest.
     """
     parts = table.split(".")
     if topic:
-        parts.append(f"topic={quote(topic, safe='')}")
+        parts.append(f"topic={_quoted(topic)}")
     if day is not None:
         parts.append(f"dt={day.isoformat()}")
     return "/".join([*parts, f"{prefix}-{number}{SUFFIX}"])
+
+
+def _quoted(topic: str) -> str:
+    quoted = quote(topic, safe="")
+    if len(quoted) <= _NAME_BYTES_MAX:
+        return quoted
+    digest = hashlib.blake2s(topic.encode(), digest_size=8).hexdigest()
+    return f"{quoted[: _NAME_BYTES_MAX - 17]}~{digest}"
 
 
 def move(lake: Path, moves: Iterable[tuple[Path, str]]) -> None:

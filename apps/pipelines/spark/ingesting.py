@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apps.engine.offline.view import StoreView
+from apps.groups.models.fields import TOPIC_CHARACTERS_MAX
 from apps.pipelines.models import IngestPosition, PipelineRun, PipelineStream
 from apps.pipelines.place import Place
 from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
+
+_TOPIC = f"^[%|a-zA-Z0-9_-]{{1,{TOPIC_CHARACTERS_MAX}}}$"
 
 MESSAGES, TRACE = TABLES["bronze.messages"], TABLES["bronze.trace"]
 
@@ -169,8 +172,12 @@ def _traced(spark: "SparkSession", ranges: Ranges, place: Place, staging: Stagin
     if not ranges:
         return Copied()
     trace_rows = import_module("apps.pipelines.spark.tracing").trace_rows
+    from pyspark.sql import functions as sql
+
     rows, read = counted(logreading.read(spark, place.store, ranges))
-    traces, made = counted(trace_rows(messages_of(rows)))
+    # Anybody may write there: what names no topic is not to become the name of a directory.
+    named = trace_rows(rows).where(sql.col("topic").rlike(_TOPIC))
+    traces, made = counted(named)
     files = staging.write(traces, TRACE)
     return Copied(files=tuple(files), read=read(), made=made())
 

@@ -11,7 +11,6 @@ from datetime import date, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _TOPIC, _DAY = "staged_topic", "staged_day"
-_SETTINGS = {
+SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Spark's own old form of times has no statistics, and few others read it.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -73,12 +72,13 @@ class Staging:
         """
         from pyspark.sql import functions as sql
 
-        for name, value in _SETTINGS.items():
+        for name, value in SETTINGS.items():
             frame.sparkSession.conf.set(name, value)
         target = self._next()
         (
             frame.select(*table.names())
-            .withColumn(_TOPIC, sql.col("topic"))
+            # The name itself could be too long for a directory once it is quoted.
+            .withColumn(_TOPIC, sql.md5(sql.col("topic").cast("binary")))
             .withColumn(_DAY, sql.to_date(table.begins))
             .write.option("compression", "zstd")
             .partitionBy(_TOPIC, _DAY)
@@ -128,10 +128,11 @@ def described(path: Path, table: Table, *, topic: str, day: date) -> StagedFile:
 
 
 def _described(path: Path, table: Table) -> StagedFile:
-    """Return what a file says of itself, and topic and day that Spark has put into its path."""
-    parts = dict(part.split("=", 1) for part in path.parts[-3:-1])
-    topic, day = unquote(parts[_TOPIC]), date.fromisoformat(parts[_DAY])
-    return described(path, table, topic=topic, day=day)
+    """Return what a file of Spark says of itself: its rows are of one topic and one day."""
+    with pq.ParquetFile(path) as file:
+        first = next(file.iter_batches(batch_size=1, columns=["topic"]))
+    day = date.fromisoformat(path.parent.name.removeprefix(f"{_DAY}="))
+    return described(path, table, topic=first.column("topic")[0].as_py(), day=day)
 
 
 def _bounds(metadata: pq.FileMetaData, column: str, which: str) -> Iterator[Any]:

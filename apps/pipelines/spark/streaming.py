@@ -11,6 +11,8 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from django.db import close_old_connections
+
 from apps.core.moments import moment
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.offline.view import StoreView
@@ -106,6 +108,8 @@ class BatchPublisher:
             self._publish(rows, number)
         finally:
             rows.unpersist()
+            # Spark calls from threads of its own, and each would keep a connection.
+            close_old_connections()
 
     def _publish(self, rows: "DataFrame", number: int) -> None:
         began_ms = self._clock.monotonic_ms()
