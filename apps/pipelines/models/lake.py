@@ -67,7 +67,10 @@ class LakeFile(models.Model):
 
 
 class IngestPosition(models.Model):
-    """Up to where a queue has been copied to a table. Moves in the transaction that adds files."""
+    """Up to where a queue has been copied to a table. Moves in the transaction that adds files.
+
+    `run` moved it last; null where a stream did.
+    """
 
     table = models.CharField(max_length=40)
     store_id = models.CharField(max_length=32)
@@ -75,6 +78,7 @@ class IngestPosition(models.Model):
     queue = models.PositiveIntegerField()
     next_offset = models.PositiveBigIntegerField()
     moved_at = models.DateTimeField()
+    run = models.ForeignKey(PipelineRun, on_delete=models.PROTECT, null=True)
 
     class Meta:
         ordering = ["table", "topic", "queue"]

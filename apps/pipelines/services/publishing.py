@@ -49,7 +49,7 @@ def publish(run: PipelineRun, publication: Publication, *, lake: Path, at: datet
     _reconcile(publication)
     with transaction.atomic():
         owned = _locked(run)
-        _move_positions(publication.moves, at)
+        _move_positions(publication.moves, at, owned)
         _retire(owned, publication.retires, at)
         prefix = lakepaths.of_run(owned.pk)
         files = _add_files(publication.files, lake, prefix, at, run=owned)
@@ -104,7 +104,7 @@ def publish_batch(
         owned = PipelineStream.objects.select_for_update().get(pk=stream.pk)
         if owned.worker != stream.worker:
             raise RunLost(f"stream {stream.name} is {owned.worker or 'nobody'}'s now")
-        _move_positions(publication.moves, at)
+        _move_positions(publication.moves, at, None)
         prefix = f"part-s{owned.pk}-{number}-{token}"
         _add_files(publication.files, lake, prefix, at, stream=owned, batch=number)
         StreamBatch.objects.update_or_create(
@@ -163,7 +163,7 @@ def _finish(
     )  # fmt: skip
 
 
-def _move_positions(moves: Sequence[Move], at: datetime) -> None:
+def _move_positions(moves: Sequence[Move], at: datetime, run: PipelineRun | None) -> None:
     """Move positions from where they were known to be. Raises PositionMoved."""
     for table, store_id in sorted({(move.table, move.store_id) for move in moves}):
         mine = [move for move in moves if (move.table, move.store_id) == (table, store_id)]
@@ -185,12 +185,14 @@ def _move_positions(moves: Sequence[Move], at: datetime) -> None:
                 fresh.append(found)
             else:
                 changed.append(found)
-            found.next_offset, found.moved_at = move.next_offset, at
+            found.next_offset, found.moved_at, found.run = move.next_offset, at, run
         try:
             IngestPosition.objects.bulk_create(fresh)
         except IntegrityError as error:
             raise PositionMoved("another run has begun with the same queues") from error
-        IngestPosition.objects.bulk_update(changed, ["next_offset", "moved_at"], batch_size=1_000)
+        IngestPosition.objects.bulk_update(
+            changed, ["next_offset", "moved_at", "run"], batch_size=1_000
+        )
 
 
 def _retire(run: PipelineRun, retires: Sequence[int], at: datetime) -> None:

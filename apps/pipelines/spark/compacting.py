@@ -31,6 +31,7 @@ from apps.pipelines.tables import TABLES
 # Files of runs that may be replaced are left as they are: a rerun retires them by their run.
 COMPACTED = ("bronze.messages", "bronze.trace", "archive.messages")
 FILE_BYTES = 256 << 20
+_LAYERS = ("bronze", "archive", "gold")
 _SMALL_BYTES = FILE_BYTES // 2
 _ROWS_OF_GROUP = 131_072
 _BYTES_OF_GROUP = 64 << 20
@@ -57,10 +58,14 @@ def compact(
 ) -> Publication:
     """Stage large files for small ones, and name what is too old.
 
-    `days` of the run's parameters says for each layer how many days it is kept: `{"bronze": 30}`;
-    a layer that is not named is kept for ever. Raises NotReconciled or LakeDamaged.
+    `bronze_days`, `archive_days` and `gold_days` of the run's parameters say how many days a layer
+    is kept; one that is not named is kept for ever. Raises NotReconciled or LakeDamaged.
     """
-    old = _too_old(run.parameters.get("days", {}), moment(SystemClock().wall_ms()))
+    days = {layer: run.parameters.get(f"{layer}_days") for layer in _LAYERS}
+    old = _too_old(
+        {layer: int(count) for layer, count in days.items() if count},
+        moment(SystemClock().wall_ms()),
+    )
     bundles = [bundle for name in COMPACTED for bundle in _bundles(name, old)]
     tell("compacting", sum(bundle.rows for bundle in bundles))
     files, read = [], 0

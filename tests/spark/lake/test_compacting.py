@@ -140,9 +140,9 @@ def test_a_layer_is_kept_as_long_as_was_said(place: Place) -> None:
     ingested(place, a_table(0, 10, at=old), at=old)
     ingested(place, a_table(10, 20, at=datetime(2090, 1, 1, tzinfo=UTC)))
 
-    compacted(place, days={"gold": 1})
+    compacted(place, gold_days=1)
     before = selector.files_of("bronze.messages").count()
-    compacted(place, days={"bronze": 30})
+    compacted(place, bronze_days=30)
 
     assert before == 2
     assert [file.first_at.year for file in selector.files_of("bronze.messages")] == [2090]

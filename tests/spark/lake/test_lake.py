@@ -32,7 +32,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import publishing
 from apps.pipelines.spark import execution, lake, logreading, staging, streaming
 from apps.pipelines.spark.jobs import Window
-from tests.engine.offline.stores import CONFIG, publish, send, written
+from tests.engine.offline.stores import CONFIG, publish, send
 from tests.spark.test_with_spark import finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db]
@@ -53,19 +53,22 @@ def place(tmp_path: Path) -> Place:
     return Place(lake=tmp_path / "lake", store=tmp_path / "store", server="", bodies=True)
 
 
-def more(place: Place, count: int, *, config: EngineConfig = CONFIG, body: int = 10) -> None:
+def more(place: Place, count: int, *, body: int = 10) -> None:
     """Send so many messages to each of three queues, of two topics."""
 
-    async def work(engine: LocalEngine) -> None:
+    step = 50 if body < 100 else 2
+
+    async def work() -> None:
+        engine = await LocalEngine.open(place.store, CONFIG)
         publish(engine, TOPICS)
-        step = 50 if body < 100 else 2
         for first in range(0, count, step):
             numbers = range(first, min(first + step, count))
             bodies = [(b"%d " % number) * body for number in numbers]
             for topic, queue in QUEUES:
                 await send(engine, topic, queue, *bodies, TAGS="red", né="ü")
+        await engine.close()
 
-    written(place.store, work, config=config)
+    asyncio.run(work())
 
 
 def a_run(job: str, **changes: Any) -> PipelineRun:
