@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 
 from apps.core.moments import moment
 from apps.engine.clock import Clock, SystemClock
@@ -67,8 +67,9 @@ def execute(
         else:
             publication = _analysed(spark, run, place, staging, tell, rows_max)
         tell("publishing", publication.rows_written)
-        # It was idle while Spark worked, and may have been closed from the other side.
-        close_old_connections()
+        if not connection.in_atomic_block:
+            # It was idle while Spark worked, and may have been closed from the other side.
+            close_old_connections()
         publishing.publish(run, publication, lake=place.lake, at=moment(clock.wall_ms()))
     if run.job == "archive":
         archiving.published(place)
