@@ -38,7 +38,8 @@ class Table:
     `key` names the columns that tell rows of one run apart; none where rows may repeat. Columns
     are only ever added, with a higher `version`. `model` is the Django model that keeps its rows
     for people, by name; empty for a table that is in the lake alone. `in_lake` is false for what
-    is an input made of the database's rows.
+    is an input made of the database's rows. `begins` and `ends` name the columns that say from when
+    to when a row is; empty for rows that are of their run's window as a whole.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Table:
     version: int = 1
     model: str = ""
     in_lake: bool = True
+    begins: str = ""
+    ends: str = ""
 
     def ddl(self) -> str:
         """Return the columns as Spark's DDL."""

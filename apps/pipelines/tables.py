@@ -56,12 +56,16 @@ _ALL = (
         meaning="every message once, by topic and day of storing",
         columns=_MESSAGE,
         key=("topic", "queue", "queue_offset"),
+        begins="stored_at",
+        ends="stored_at",
     ),
     Table(
         name="archive.messages",
         meaning="messages of log segments that retention is about to delete or has deleted",
         columns=_MESSAGE,
         key=("topic", "queue", "queue_offset"),
+        begins="stored_at",
+        ends="stored_at",
     ),
     Table(
         name="bronze.trace",
@@ -85,6 +89,8 @@ _ALL = (
             text("error_class", "name of the exception's class; empty without one"),
         ),
         key=("group", "topic", "queue", "queue_offset", "attempt", "client", "started_at"),
+        begins="started_at",
+        ends="ended_at",
     ),
     Table(
         name="input.progress",

@@ -155,10 +155,14 @@ class Retention:
             found.update(self.longer_kept())
         return found
 
-    @staticmethod
-    def reader_needs(leases: Iterable[SegmentLease]) -> Needs:
-        """Return what readers of other processes need."""
-        return {f"reader {lease.owner}": lease.log_offset for lease in leases}
+    def reader_needs(self, leases: Iterable[SegmentLease], disk_used: float) -> Needs:
+        """Return what readers of other processes need, but for those that yield to a full disk."""
+        is_full = disk_used >= self._policy.force_share
+        return {
+            f"reader {lease.owner}": lease.log_offset
+            for lease in leases
+            if not (lease.yields and is_full)
+        }
 
     def allowed(self, want: Wanted, needs: Mapping[str, int]) -> int:
         """Return up to where may be deleted, and note who needs what is wanted; 0 for nothing.
@@ -241,7 +245,10 @@ class Retention:
         Returns how many segments that were.
         """
         count = self._log.front.sweep(
-            lambda: min((lease.log_offset for lease in self.leases.in_force()), default=None)
+            lambda: min(
+                (lease.log_offset for lease in self.leases.in_force() if not lease.yields),
+                default=None,
+            )
         )
         self.deleted_segments += count
         return count

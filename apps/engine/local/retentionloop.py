@@ -104,7 +104,7 @@ class Cleaner:
         if want is None:
             retention.nothing_wanted()
             return False
-        allowed = retention.allowed(want, await self._needs(want))
+        allowed = retention.allowed(want, await self._needs(want, disk_used))
         if not allowed:
             return False
         begins = await self._begins(allowed)
@@ -123,7 +123,7 @@ class Cleaner:
         await host.in_thread(retention.sweep)
         return want.more and allowed == want.log_start
 
-    async def _needs(self, want: Wanted) -> Needs:
+    async def _needs(self, want: Wanted, disk_used: float) -> Needs:
         """Ask all who may need what is wanted; a checkpoint is taken where one is in the way."""
         retention = self._retention
         await self._compactor.cover(want.log_start)
@@ -133,7 +133,7 @@ class Cleaner:
             needs = await self._asked(retention.checkpoint_holders())
         needs.update(await self._asked(retention.holders(want.rule)))
         leases = await self._host.in_thread(retention.leases.in_force)
-        return needs | retention.reader_needs(leases)
+        return needs | retention.reader_needs(leases, disk_used)
 
     async def _asked(self, holders: Mapping[str, NeededFrom]) -> Needs:
         found: Needs = {}

@@ -23,11 +23,16 @@ _OWNER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLease:
-    """The log from `log_offset` on stays readable for `owner` until a wall time."""
+    """The log from `log_offset` on stays readable for `owner` until a wall time.
+
+    One that yields holds the log against age and size, and gives way where the disk is so full that
+    the oldest goes whatever its age.
+    """
 
     owner: str
     log_offset: int
     until_ms: int
+    yields: bool = False
 
 
 class SegmentLeases:
@@ -38,7 +43,9 @@ class SegmentLeases:
         self._disk = disk
         self._clock = clock
 
-    def take(self, owner: str, log_offset: int, *, lease_ms: int) -> SegmentLease:
+    def take(
+        self, owner: str, log_offset: int, *, lease_ms: int, yields: bool = False
+    ) -> SegmentLease:
         """Take a lease, or renew it, perhaps from further on; it is on the disk when this returns.
 
         What is leased begins at `log_offset`, or where the log does now: look at the answer's.
@@ -50,11 +57,15 @@ class SegmentLeases:
                 f"a lease is of 1 to {LEASE_MS_MAX} ms, from an offset of the log"
             )
         until_ms = self._clock.wall_ms() + lease_ms
-        atomic.replace(
-            self._disk, path, {"owner": owner, "log_offset": log_offset, "until_ms": until_ms}
-        )
+        content = {"owner": owner, "log_offset": log_offset, "until_ms": until_ms}
+        atomic.replace(self._disk, path, {**content, "yields": True} if yields else content)
         log_start = load_retained(self._disk).log_start
-        return SegmentLease(owner=owner, log_offset=max(log_offset, log_start), until_ms=until_ms)
+        return SegmentLease(
+            owner=owner,
+            log_offset=max(log_offset, log_start),
+            until_ms=until_ms,
+            yields=yields,
+        )
 
     def release(self, owner: str) -> None:
         """Give a lease back; nothing happens where there is none. Raises InvalidArgument."""
@@ -84,6 +95,7 @@ class SegmentLeases:
                 owner=owner,
                 log_offset=int(content["log_offset"]),
                 until_ms=int(content["until_ms"]),
+                yields=content.get("yields") is True,
             )
         except (EngineError, KeyError, TypeError, ValueError):
             return SegmentLease(owner=owner, log_offset=0, until_ms=1 << 62)

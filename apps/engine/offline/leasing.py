@@ -18,16 +18,20 @@ _FORGOTTEN_MS = 3_600_000
 class ReaderLease:
     """A lease of one reader on the log from some offset on."""
 
-    def __init__(self, path: Path, owner: str, *, lease_ms: int, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, owner: str, *, lease_ms: int, clock: Clock, yields: bool = False
+    ) -> None:
         """Bind to a store's directory; nothing is taken yet.
 
-        `owner` is a name nobody else uses, of letters, digits, `_` and `-`.
+        `owner` is a name nobody else uses, of letters, digits, `_` and `-`. One that `yields` gives
+        way where the disk is too full.
         """
         self._disk = PosixDisk(path)
         self._leases = SegmentLeases(self._disk, clock)
         self._clock = clock
         self._owner = owner
         self._lease_ms = lease_ms
+        self._yields = yields
         self._held: SegmentLease | None = None
 
     @property
@@ -40,7 +44,9 @@ class ReaderLease:
 
         Raises InvalidArgument, or what a disk refuses: StoreFull, WriteFailed, OutOfMeans.
         """
-        self._held = self._leases.take(self._owner, log_offset, lease_ms=self._lease_ms)
+        self._held = self._leases.take(
+            self._owner, log_offset, lease_ms=self._lease_ms, yields=self._yields
+        )
         return self._held.log_offset
 
     def move(self, log_offset: int) -> None:

@@ -8,10 +8,15 @@ from django.db.models import F, Q
 
 from apps.groups.models import fields
 from apps.pipelines.models.runs import PipelineRun
+from apps.pipelines.models.streams import PipelineStream
 
 
 class LakeFile(models.Model):
-    """One Parquet file. Readers use those without `retired_at`; `path` is relative to the lake."""
+    """One Parquet file. Readers use those without `retired_at`; `path` is relative to the lake.
+
+    It is of a run, or of a batch of a stream. `first_at` and `last_at` say what its rows are about:
+    none is of before or after.
+    """
 
     table = models.CharField(max_length=40)
     schema_version = models.PositiveSmallIntegerField()
@@ -22,7 +27,11 @@ class LakeFile(models.Model):
     size_bytes = models.PositiveBigIntegerField()
     first_at = models.DateTimeField(null=True)
     last_at = models.DateTimeField(null=True)
-    run = models.ForeignKey(PipelineRun, on_delete=models.PROTECT, related_name="files")
+    run = models.ForeignKey(PipelineRun, on_delete=models.PROTECT, null=True, related_name="files")
+    stream = models.ForeignKey(
+        PipelineStream, on_delete=models.PROTECT, null=True, related_name="files"
+    )
+    batch = models.BigIntegerField(null=True)
     added_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True)
     retired_by = models.ForeignKey(
@@ -32,6 +41,13 @@ class LakeFile(models.Model):
 
     class Meta:
         ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(run__isnull=False, stream=None, batch=None)
+                | Q(run=None, stream__isnull=False, batch__isnull=False),
+                name="lake_file_of_run_or_batch",
+            ),
+        ]
         indexes = [
             models.Index(
                 fields=["table", "day", "topic"],
@@ -51,7 +67,10 @@ class LakeFile(models.Model):
 
 
 class IngestPosition(models.Model):
-    """Up to where a queue has been copied to a table. Moves in the transaction that adds files."""
+    """Up to where a queue has been copied to a table. Moves in the transaction that adds files.
+
+    `run` moved it last; null where a stream did.
+    """
 
     table = models.CharField(max_length=40)
     store_id = models.CharField(max_length=32)
@@ -59,7 +78,7 @@ class IngestPosition(models.Model):
     queue = models.PositiveIntegerField()
     next_offset = models.PositiveBigIntegerField()
     moved_at = models.DateTimeField()
-    run = models.ForeignKey(PipelineRun, on_delete=models.PROTECT)
+    run = models.ForeignKey(PipelineRun, on_delete=models.PROTECT, null=True)
 
     class Meta:
         ordering = ["table", "topic", "queue"]

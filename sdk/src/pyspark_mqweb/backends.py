@@ -31,6 +31,7 @@ from apps.engine.errors import InvalidArgument
 from apps.engine.limits import FETCH_BYTES_MAX, FETCH_MESSAGES_MAX
 from apps.engine.offline.leasing import ReaderLease
 from apps.engine.offline.opened import OpenedStore
+from apps.engine.offline.ranges import within
 from apps.engine.offline.reading import OnLoss, RecordBlock, holes, read
 from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
 from pyspark_mqweb.errors import BadOption
@@ -61,6 +62,9 @@ class Planner(Protocol):
 
     def extents(self, topic: str) -> list[QueueExtent]:
         """Return the queues of a topic in order; raise what says that there is no such topic."""
+
+    def within(self, extent: QueueExtent, low: int, high: int) -> tuple[int, int]:
+        """Return which messages of a queue lie in a range of the log, the end not included."""
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return what a task needs to find these messages."""
@@ -130,6 +134,10 @@ class FilePlanner:
     def extents(self, topic: str) -> list[QueueExtent]:
         """Return the queues of a topic in order. Raises UnknownTopic."""
         return self._view.extents(topic)
+
+    def within(self, extent: QueueExtent, low: int, high: int) -> tuple[int, int]:
+        """Return which messages of a queue lie in a range of the log. Raises StoreDamaged."""
+        return within(self._view, extent, low, high)
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return where the messages lie."""
@@ -249,6 +257,11 @@ class ServerPlanner:
             )
             for queue in sorted(info.queues, key=lambda one: one.queue)
         ]
+
+    def within(self, extent: QueueExtent, low: int, high: int) -> tuple[int, int]:
+        """Raise BadOption: a broker tells nobody where its messages lie."""
+        del extent, low, high
+        raise BadOption("commitLogRange is for a path")
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return the numbers: the broker finds the messages."""

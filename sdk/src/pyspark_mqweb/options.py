@@ -21,7 +21,7 @@ _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "mergeschema"))
 _NAMES = (
     "path", "server", "token", "subscribe", "subscribePattern", "assign", "startingOffsets",
     "endingOffsets", "maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition",
-    "failOnDataLoss", "includeHeaders", "batchRows", "readUpTo", "segmentLeaseMs",
+    "failOnDataLoss", "includeHeaders", "batchRows", "readUpTo", "segmentLeaseMs", "commitLogRange",
 )  # fmt: skip
 _SINK_NAMES = ("server", "token", "topic", "producerId", "batchMessages", "timeoutMs")
 _TRUTHS = {"true": True, "false": False}
@@ -63,6 +63,7 @@ class SourceOptions:
     batch_rows: int
     is_unsynced_shown: bool
     lease_ms: int
+    log_range: tuple[int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +101,11 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     read_up_to = given.get("readupto", "synced")
     if read_up_to not in ("synced", "written"):
         raise BadOption(f"readUpTo is synced or written, not {read_up_to}")
+    log_range = _log_range(given)
+    if log_range is not None and (
+        server is not None or {"startingoffsets", "endingoffsets"}.intersection(given)
+    ):
+        raise BadOption("commitLogRange is for a path, and takes the place of offsets")
     return SourceOptions(
         path=path,
         server=server,
@@ -117,6 +123,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         batch_rows=_number(given, "batchRows") or 10_000,
         is_unsynced_shown=read_up_to == "written",
         lease_ms=_number(given, "segmentLeaseMs", most=_LEASE_MS_MAX) or 600_000,
+        log_range=log_range,
     )
 
 
@@ -157,6 +164,17 @@ def _number(given: Mapping[str, str], name: str, *, most: int = 2**62) -> int | 
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= most:
         raise BadOption(f"{name} is a number from 1 to {most}, not {text!r}")
     return int(text)
+
+
+def _log_range(given: Mapping[str, str]) -> tuple[int, int] | None:
+    text = given.get("commitlogrange")
+    if text is None:
+        return None
+    low, dash, high = text.partition("-")
+    is_range = dash and low.isascii() and low.isdigit() and high.isascii() and high.isdigit()
+    if not is_range or int(low) >= int(high):
+        raise BadOption(f"commitLogRange is two log offsets, as 0-1048576, not {text!r}")
+    return int(low), int(high)
 
 
 def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:

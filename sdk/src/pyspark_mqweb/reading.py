@@ -121,6 +121,10 @@ class BatchReader(DataSourceReader):
     def _planned(self, asked: Planner) -> Sequence[InputPartition]:
         options = self._options
         queues = wanted_queues(options, asked)
+        if options.log_range is not None:
+            spans = {key: asked.within(one, *options.log_range) for key, one in queues.items()}
+            ranges = [(key, *span) for key, span in sorted(spans.items()) if span[0] < span[1]]
+            return _plan(options, asked, ranges)
         begin = options.starting or Start(everywhere=EARLIEST)
         end = options.ending or Start(everywhere=LATEST)
         if begin.everywhere == LATEST:
@@ -156,6 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Check the columns. Raises BadColumns or BadOption."""
         if options.ending is not None:
             raise BadOption("endingOffsets is for batches: a stream does not end")
+        if options.log_range is not None:
+            raise BadOption("commitLogRange is for batches: a stream does not end")
         self._options = options
         self._task = _task(options, schema)
         self._loss = Loss(is_fatal=options.is_loss_fatal)

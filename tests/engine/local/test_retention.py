@@ -324,6 +324,26 @@ async def test_a_reader_elsewhere_keeps_what_it_has_leased() -> None:
         assert free.deleted_segments >= 1
 
 
+@pytest.mark.parametrize(("share", "gone"), [(0.84, 0), (0.86, 1)])
+async def test_a_lease_that_yields_holds_the_log_until_the_disk_is_too_full(
+    share: float, gone: int
+) -> None:
+    store = Keeping()
+    async with store.opened() as engine:
+        await send(engine, 40)
+        store.clock.advance(AGED_MS)
+        await send(engine, 1)
+        elsewhere = SegmentLeases(store.disk, store.clock)
+        elsewhere.take("archive", 0, lease_ms=HOUR_MS, yields=True)
+        used = store.disk.capacity_bytes - store.disk.free_bytes()
+        store.disk.capacity_bytes = int(used / share)
+
+        cleaned = await engine._cleaner.clean(at_any_hour=False)
+
+        assert (cleaned.deleted_segments >= 1) is bool(gone)
+        assert [block.holder for block in cleaned.blocked_by] == ["reader archive"] * (1 - gone)
+
+
 async def test_a_lease_taken_between_the_decision_and_the_unlinking_holds() -> None:
     store = Keeping()
     async with store.opened() as engine:

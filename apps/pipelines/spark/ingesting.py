@@ -1,0 +1,192 @@
+"""Copy what is new in the log to bronze.
+
+What has been copied is known by positions, which move in the transaction that publishes the files.
+So a message is in bronze once, whatever is killed, and whether this or a stream copied it.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from apps.engine.offline.view import StoreView
+from apps.groups.models.fields import TOPIC_CHARACTERS_MAX
+from apps.pipelines.models import IngestPosition, PipelineRun, PipelineStream
+from apps.pipelines.place import Place
+from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
+from apps.pipelines.spark import logreading
+from apps.pipelines.spark.logreading import TRACE_TOPIC, Key, Ranges, messages_of
+from apps.pipelines.spark.staging import Staging, check_offsets
+from apps.pipelines.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+
+_TOPIC = f"^[%|a-zA-Z0-9_-]{{1,{TOPIC_CHARACTERS_MAX}}}$"
+
+MESSAGES, TRACE = TABLES["bronze.messages"], TABLES["bronze.trace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be copied: settled ranges, where positions were, and what is gone already."""
+
+    store_id: str
+    ranges: Ranges
+    known: Mapping[Key, int]
+    lost: Ranges
+    passed_over: tuple[str, ...]
+
+    def of(self, *, traces: bool) -> dict[Key, tuple[int, int]]:
+        """Return the ranges of messages, or of traces."""
+        return {key: span for key, span in self.ranges.items() if (key[0] == TRACE_TOPIC) is traces}
+
+
+def plan(store: Path, topics: Collection[str]) -> Plan:
+    """Settle what is new in the log; of all topics but those of streams where none is named.
+
+    Raises EngineError where there is no whole store.
+    """
+    view = StoreView(store)
+    try:
+        extents = logreading.look(view, topics or wanted_topics(view))
+    finally:
+        view.close()
+    known = positions(extents.store_id)
+    ranges, lost = {}, {}
+    for key, extent in extents.queues.items():
+        begin = known.get(key, extent.min_offset)
+        if begin < extent.min_offset:
+            lost[key] = (begin, extent.min_offset)
+            told_lost(key, begin, extent.min_offset)
+        ranges[key] = (max(begin, extent.min_offset), extent.max_offset)
+    return Plan(
+        store_id=extents.store_id,
+        ranges={key: span for key, span in ranges.items() if span[0] < span[1]},
+        known=known,
+        lost=lost,
+        passed_over=extents.passed_over,
+    )
+
+
+def wanted_topics(view: StoreView) -> list[str]:
+    """Return the topics that no stream copies at this moment, and that of traces."""
+    streamed: set[str] = set()
+    for stream in PipelineStream.objects.filter(is_wanted=True).exclude(worker=""):
+        if not stream.topics:
+            return [TRACE_TOPIC]
+        streamed.update(stream.topics)
+    return [TRACE_TOPIC, *(topic for topic in view.matching(".*") if topic not in streamed)]
+
+
+def told_lost(key: Key, first: int, end: int) -> None:
+    """Log that messages were gone before they were copied."""
+    extra = {"topic": key[0], "queue": key[1], "first": first, "end": end}
+    _log.warning("ingest_lost", extra=extra)
+
+
+def positions(store_id: str) -> dict[Key, int]:
+    """Return how far each queue of a store has been copied."""
+    return {
+        (one.topic, one.queue): one.next_offset
+        for one in IngestPosition.objects.filter(store_id=store_id)
+    }
+
+
+def table_of(topic: str) -> str:
+    """Return the table that messages of a topic are copied to."""
+    return TRACE.name if topic == TRACE_TOPIC else MESSAGES.name
+
+
+def ingest(
+    spark: "SparkSession", run: PipelineRun, place: Place, staging: Staging, tell: Any
+) -> Publication:
+    """Stage what is new in the log. Raises NotReconciled, and what the source raises."""
+    planned = plan(place.store, run.topics)
+    tell("reading the log", logreading.rows_of(planned.ranges))
+    copied = _copied(spark, planned.of(traces=False), place, staging)
+    traced = _traced(spark, planned.of(traces=True), place, staging)
+    return Publication(
+        files=(*copied.files, *traced.files),
+        inputs=[
+            InputRange(
+                table=table_of(topic),
+                topic=topic,
+                queue=queue,
+                first_offset=first,
+                end_offset=end,
+                rows=end - first,
+            )
+            for (topic, queue), (first, end) in sorted(planned.ranges.items())
+        ],
+        moves=moves(planned),
+        rows_expected=logreading.rows_of(planned.ranges),
+        rows_read=copied.read + traced.read,
+        rows_made=copied.made + traced.made,
+        facets={
+            "store": planned.store_id,
+            "lost": [[*key, *span] for key, span in sorted(planned.lost.items())],
+            "passedOver": list(planned.passed_over),
+        },
+    )
+
+
+def moves(planned: Plan) -> list[Move]:
+    """Return how positions move when a plan is carried out."""
+    return [
+        Move(
+            table=table_of(topic),
+            store_id=planned.store_id,
+            topic=topic,
+            queue=queue,
+            known=planned.known.get((topic, queue)),
+            next_offset=end,
+        )
+        for (topic, queue), (_, end) in sorted(planned.ranges.items())
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """Files, and what was counted on the way to them."""
+
+    files: tuple[StagedFile, ...] = ()
+    read: int = 0
+    made: int = 0
+
+
+def _copied(spark: "SparkSession", ranges: Ranges, place: Place, staging: Staging) -> Copied:
+    if not ranges:
+        return Copied()
+    rows, read = counted(logreading.read(spark, place.store, ranges))
+    files = staging.write(messages_of(rows, bodies=place.bodies), MESSAGES)
+    check_offsets(files, ranges)
+    return Copied(files=tuple(files), read=read(), made=logreading.rows_of(ranges))
+
+
+def _traced(spark: "SparkSession", ranges: Ranges, place: Place, staging: Staging) -> Copied:
+    if not ranges:
+        return Copied()
+    trace_rows = import_module("apps.pipelines.spark.tracing").trace_rows
+    from pyspark.sql import functions as sql
+
+    rows, read = counted(logreading.read(spark, place.store, ranges))
+    # Anybody may write there: what names no topic is not to become the name of a directory.
+    named = trace_rows(rows).where(sql.col("topic").rlike(_TOPIC))
+    traces, made = counted(named)
+    files = staging.write(traces, TRACE)
+    return Copied(files=tuple(files), read=read(), made=made())
+
+
+def counted(frame: "DataFrame") -> "tuple[DataFrame, Any]":
+    """Return a frame, and what tells after its one action how many rows went through it."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sql
+
+    observation = Observation()
+    watched = frame.observe(observation, sql.count(sql.lit(1)).alias("rows"))
+    return watched, lambda: int(observation.get["rows"])
