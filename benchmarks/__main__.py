@@ -32,6 +32,7 @@ from benchmarks.runs import (
     recovery,
     rest,
     spark,
+    spark_jobs,
     sweeps,
 )
 from benchmarks.settings import Settings
@@ -52,6 +53,7 @@ _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "sweeps": sweeps.measure,
     "celery": celery.measure,
     "spark": spark.measure,
+    "spark_jobs": spark_jobs.measure,
 }
 _PEERS: dict[str, Callable[[], Side]] = {"redis": Redis, "nats": Nats, "rabbitmq": RabbitMq}
 

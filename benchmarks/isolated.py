@@ -35,11 +35,11 @@ class Running(Generic[Answer]):
         self._process.start()
         sender.close()
 
-    def result(self) -> Answer:
+    def result(self, timeout_s: float = _TIMEOUT_S) -> Answer:
         """Wait for the answer; raise WorkFailed when there is none."""
         try:
-            if not self._answers.poll(_TIMEOUT_S):
-                raise WorkFailed(f"{self._name} took longer than {_TIMEOUT_S:.0f} s")
+            if not self._answers.poll(timeout_s):
+                raise WorkFailed(f"{self._name} took longer than {timeout_s:.0f} s")
             answer, failure = self._answers.recv()
         except EOFError as error:
             raise WorkFailed(f"the process of {self._name} died") from error

@@ -83,14 +83,15 @@ def work(directory: Path, rows: int) -> dict[tuple[str, str], float]:
     asyncio.run(_fill(store, rows))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT), str(_ROOT / "sdk" / "src")])
-    session = _session(directory)
+    session = session_in(directory)
     try:
         return dict(_timed(session, store, directory / "parquet", rows))
     finally:
         session.stop()
 
 
-def _session(directory: Path) -> Any:
+def session_in(directory: Path) -> Any:
+    """Return a session that works in a directory."""
     from pyspark.sql import SparkSession
 
     return (
