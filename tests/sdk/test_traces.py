@@ -19,7 +19,16 @@ from mqclient import (
 )
 from mqclient.consuming import traces
 from mqclient.consuming.openwork import OPEN_MAX, OpenWork
-from mqclient.consuming.traces import Ended, TraceBuffer, Work, body_of, keys_of, work_of
+from mqclient.consuming.traces import (
+    Ended,
+    Mode,
+    Teller,
+    TraceBuffer,
+    Work,
+    body_of,
+    keys_of,
+    work_of,
+)
 from mqclient.wire.records import unpack_records
 
 from tests.sdk.fake_broker import FakeBroker, properties_of
@@ -38,7 +47,7 @@ def told(broker: FakeBroker) -> list[dict[str, Any]]:
         document = json.loads(stored_body(record))
         ids = {item["id"] for item in document["records"]}
         assert set(properties_of(record)["KEYS"].split()) == ids
-        head = {name: document[name] for name in ("v", "group", "client")}
+        head = {name: document[name] for name in ("v", "group", "client", "mode")}
         found += [{**head, **item} for item in document["records"]]
     return found
 
@@ -93,7 +102,8 @@ def test_a_push_consumer_tells_how_each_message_ended(traced: FakeBroker) -> Non
         (1, 0, 1, "later", None),
         (2, 0, 1, "error", "LookupError"),
     ]
-    assert {(item["v"], item["group"], item["client"]) for item in records} == {(1, "g", "me")}
+    who = {tuple(item[name] for name in ("v", "group", "client", "mode")) for item in records}
+    assert who == {(1, "g", "me", "concurrent")}
     assert all(item["born_ms"] <= item["started_ms"] <= item["ended_ms"] for item in records)
 
 
@@ -255,7 +265,7 @@ def test_a_message_is_no_longer_than_the_broker_takes() -> None:
 
     assert [len(batch) for batch in batches] == [2, 1, 1, 1, 0]
     assert keys_of(batches[2]) == []
-    assert len(body_of("g", "c", batches[0])) < 4 * 2**20
+    assert len(body_of(Teller(group="g", client_id="c", mode=Mode.ORDERED), batches[0])) < 4 * 2**20
 
 
 def test_ids_that_are_no_words_are_no_keys() -> None:

@@ -11,6 +11,7 @@ from mqclient.consuming.openwork import OpenWork
 from mqclient.consuming.settings import SimpleConsumerSettings
 from mqclient.consuming.simple_plans import SimplePlans
 from mqclient.consuming.tracer import Tracer
+from mqclient.consuming.traces import Mode, Teller
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
@@ -37,8 +38,9 @@ class _Parts:
         self._tracer: Tracer | None = None
         self._work: OpenWork | None = None
         if checked.trace:
-            client_id = checked.client_id
-            self._tracer = Tracer(endpoint, group=group, client_id=client_id, clock=clock)
+            mode = Mode.ORDERED if checked.ordered else Mode.CONCURRENT
+            teller = Teller(group=group, client_id=checked.client_id, mode=mode)
+            self._tracer = Tracer(endpoint, teller, clock=clock)
             self._work = OpenWork(self._tracer.tell, clock=clock)
         patience = Patience(clock=clock, backoff=Backoff(), timeout_s=checked.timeout_s)
         self.plans = SimplePlans(checked, Calls(endpoint), patience, self._work)

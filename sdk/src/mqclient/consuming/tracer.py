@@ -9,6 +9,7 @@ from mqclient.clock import Clock
 from mqclient.consuming.traces import (
     TRACE_QUEUE,
     TRACE_TOPIC,
+    Teller,
     TraceBuffer,
     Work,
     body_of,
@@ -44,9 +45,8 @@ class Tracer:
     again only where it is surely not stored, so that no work is told twice.
     """
 
-    def __init__(self, endpoint: Endpoint, *, group: str, client_id: str, clock: Clock) -> None:
-        self._group = group
-        self._client_id = client_id
+    def __init__(self, endpoint: Endpoint, teller: Teller, *, clock: Clock) -> None:
+        self._teller = teller
         self._clock = clock
         self._calls = Calls(endpoint)
         self._pool = Pool(endpoint, clock=clock, idle_max=1)
@@ -83,7 +83,8 @@ class Tracer:
                 thread.join()
         self._pool.close()
         if self.dropped_count:
-            logger.warning("%d traces of %s were left out", self.dropped_count, self._client_id)
+            who = self._teller.client_id
+            logger.warning("%d traces of %s were left out", self.dropped_count, who)
 
     def _start(self) -> None:
         with self._lock:
@@ -111,7 +112,7 @@ class Tracer:
         record = pack_record(
             topic_part(TRACE_TOPIC),
             TRACE_QUEUE,
-            body_of(self._group, self._client_id, works),
+            body_of(self._teller, works),
             with_unique_key(properties, IDS.next(wall_ms)),
             wall_ms,
             self._born_host,

@@ -46,6 +46,14 @@ class Ended(StrEnum):
     """The code was cut off, or did not settle the message in its time."""
 
 
+class Mode(StrEnum):
+    """How a group has its messages."""
+
+    CONCURRENT = "concurrent"
+    ORDERED = "ordered"
+    BROADCAST = "broadcast"
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """That a consumer's code had a message; times are wall ms."""
@@ -98,9 +106,24 @@ def work_of(
     return Work(message_id, json.dumps(fields, separators=(",", ":")))
 
 
-def body_of(group: str, client_id: str, works: Sequence[Work]) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teller:
+    """Who tells: a consumer, and how its group has the messages."""
+
+    group: str
+    client_id: str
+    mode: Mode
+
+
+def body_of(teller: Teller, works: Sequence[Work]) -> bytes:
     """Return the body of a message that tells of some work."""
-    head = json.dumps({"v": VERSION, "group": group, "client": client_id}, separators=(",", ":"))
+    fields = {
+        "v": VERSION,
+        "group": teller.group,
+        "client": teller.client_id,
+        "mode": teller.mode.value,
+    }
+    head = json.dumps(fields, separators=(",", ":"))
     return f'{head[:-1]},"records":[{",".join(work.line for work in works)}]}}'.encode()
 
 

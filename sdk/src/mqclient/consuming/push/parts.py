@@ -6,6 +6,7 @@ from mqclient.consuming.push.keeping import KeptOffsets
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.tracing import DeliveryTrace
 from mqclient.consuming.tracer import Tracer
+from mqclient.consuming.traces import Mode, Teller
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import Endpoint
@@ -27,9 +28,11 @@ class Parts:
             self.kept = KeptOffsets(settings.offsets_folder, settings.client_id, settings.group)
         self.tracer: Tracer | None = None
         if settings.trace:
-            self.tracer = Tracer(
-                self.endpoint, group=settings.group, client_id=settings.client_id, clock=clock
-            )
+            mode = Mode.ORDERED if settings.ordered else Mode.CONCURRENT
+            if settings.is_broadcasting:
+                mode = Mode.BROADCAST
+            teller = Teller(group=settings.group, client_id=settings.client_id, mode=mode)
+            self.tracer = Tracer(self.endpoint, teller, clock=clock)
         self._save_due_s = 0.0
 
     def core(self) -> PushCore:
