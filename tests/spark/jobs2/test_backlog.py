@@ -42,8 +42,8 @@ def test_each_backlog_has_its_cause_and_its_end(spark: Any) -> None:
         *_samples("alone", lag=_grows, **(plain | {"members": 0})),
         *_samples("stuck", lag=_grows, **(plain | {"committed": 5})),
         *_samples("failing", lag=_grows, **plain),
-        *_samples("burst", lag=_grows, **(plain | {"send_rate": _later(100, 160)})),
-        *_samples("slow", lag=_grows, **(plain | {"consume_rate": _later(100, 40)})),
+        *_samples("burst", lag=_grows, **(plain | {"send_rate": _later(100.0, 160.0)})),
+        *_samples("slow", lag=_grows, **(plain | {"consume_rate": _later(100.0, 40.0)})),
         *_samples("longer", lag=_grows, **plain),
         *_samples("drains", lag=lambda m: 60_000 - 600 * m, **plain),
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from mqclient.consuming.traces import Ended, Mode, Teller, body_of, work_of
+from mqclient.wire.records import unpack_records
 
 from apps.pipelines.spark.tracing import faults, trace_rows
 from apps.pipelines.tables import TABLES
@@ -21,7 +22,8 @@ _WHOLE = {
 
 
 def _moment(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC)
+    """Return a moment as Spark gives it back: in the machine's zone, without saying so."""
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().replace(tzinfo=None)
 
 
 def _document(*records: object, **head: object) -> bytes:
@@ -30,8 +32,6 @@ def _document(*records: object, **head: object) -> bytes:
 
 
 def test_records_are_rows_and_strangers_are_passed_over(spark: Any) -> None:
-    from mqclient.wire.records import unpack_records
-
     record = make_record("bills", 2, b"body", b"UNIQ_KEY\x01u\x02")
     (message,) = unpack_records(record, 0, [len(record)])
     told = work_of(message, attempt=1, started_ms=5, ended_ms=9, result=Ended.OK)
