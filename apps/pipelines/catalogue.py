@@ -95,14 +95,15 @@ _ALL = (
     Job(
         name="delays",
         meaning="measures how punctual delayed messages were",
-        reads=("bronze.messages", "bronze.trace"),
+        reads=("bronze.trace",),
         writes=("gold.delays", "gold.lateness"),
         every_s=_HOUR_S,
+        lookback_s=_HOUR_S,
     ),
     Job(
         name="retries",
         meaning="says how many attempts messages took and why they failed",
-        reads=("bronze.messages", "bronze.trace", "input.letters"),
+        reads=("bronze.trace", "input.letters"),
         writes=("gold.retries", "gold.dead_causes"),
         every_s=_HOUR_S,
         lookback_s=2 * _DAY_S,

@@ -7,8 +7,9 @@ from datetime import datetime
 from apps.bridge import engine as bridge
 from apps.core.exceptions import DATABASE_ERRORS
 from apps.engine.api import EngineControl
+from apps.engine.codec.layout import TRACE_TOPIC
 from apps.engine.errors import Busy, UnknownTopic
-from apps.engine.types import QueueRange
+from apps.engine.types import QueueRange, TopicSpec
 from apps.topics.draining import Unread, look_at
 from apps.topics.models import Topic
 
@@ -56,6 +57,8 @@ def topic_state(name: str) -> TopicState:
     While the database is away the engine answers, as far as it knows the topic: producers ask for
     the number of queues, and messages go on.
     """
+    if name == TRACE_TOPIC:
+        return bridge.call(_traces_state)
     try:
         topic = Topic.objects.filter(name=name).first()
     except DATABASE_ERRORS:
@@ -68,13 +71,21 @@ def topic_state(name: str) -> TopicState:
     return _state(topic, _ranges([name]), _unread([topic]))
 
 
+def _traces_state(engine: EngineControl) -> TopicState:
+    """Return the topic that is there without a row, so that its readers find their way."""
+    held = engine.queue_ranges(TRACE_TOPIC)
+    return _state_of(TopicSpec(name=TRACE_TOPIC, queue_count=len(held)), held)
+
+
 def _known_state(engine: EngineControl, name: str) -> TopicState | None:
     spec = engine.catalog.topics.get(name)
-    if spec is None:
-        return None
-    held = {found.queue: found for found in engine.queue_ranges(name)}
+    return None if spec is None else _state_of(spec, engine.queue_ranges(name))
+
+
+def _state_of(spec: TopicSpec, ranges: Sequence[QueueRange]) -> TopicState:
+    held = {found.queue: found for found in ranges}
     return TopicState(
-        name=name,
+        name=spec.name,
         type=spec.type,
         queue_count=spec.queue_count,
         write_queue_count=spec.queue_count

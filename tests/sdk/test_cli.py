@@ -67,11 +67,13 @@ def test_a_pattern_finds_the_sharding_key(broker: FakeBroker) -> None:
 
 
 def test_messages_are_acknowledged_after_they_were_written(broker: FakeBroker) -> None:
+    broker.topics["rmq_sys_trace"] = 1
     broker.put("orders", 0, b"0", b"1", b"2")
 
-    received = mq(broker, "consume", "orders", "--group", "g", "--max", "2")
+    received = mq(broker, "consume", "orders", "--group", "g", "--max", "2", "--trace")
 
     assert received.stdout == b"0\n1\n"
+    assert broker.bodies("rmq_sys_trace", 0)[0].count(b'"result":"ok"') == 2
     assert [item for item in broker.settled if item[0] == "ack"] == [
         ("ack", "orders", 0, 0), ("ack", "orders", 0, 1),
     ]  # fmt: skip

@@ -23,6 +23,7 @@ from mqclient import (
 from mqclient.wire.records import Lease, unpack_records
 
 from tests.sdk.fake_broker import FakeBroker, make_record, properties_of
+from tests.sdk.push.doubles import ManualClock
 
 FIRST = TopicQueue("orders", 0)
 
@@ -30,8 +31,11 @@ FIRST = TopicQueue("orders", 0)
 def message(
     number: int | str, *, producer: str = "p", topic: str = "orders", queue: int = 0,
     times: int = 0, origin: str | None = None, attempt: int | None = None,
+    epoch: str | None = None,
 ) -> Message:  # fmt: skip
     properties = f"SEQ_PRODUCER\x01{producer}\x02SEQ_NUMBER\x01{number}\x02"
+    if epoch is not None:
+        properties += f"SEQ_EPOCH\x01{epoch}\x02"
     if origin is not None:
         properties += f"RETRY_TOPIC\x01orders\x02ORIGIN_QUEUE\x01{origin}\x02"
     record = bytearray(make_record(topic, queue, b"x", properties.encode()))
@@ -99,6 +103,30 @@ def test_a_message_that_is_tried_again_is_no_repeat_and_no_gap() -> None:
 
     assert findings == ["gap 3-4", "late 3-3"]
     assert gaps(checker) == [(4, 4)]
+
+
+def test_a_producer_that_begins_anew_under_its_name_has_lost_nothing() -> None:
+    checker, findings = told([1, 2, 3])
+    checker.after_receive([message(n, epoch="7") for n in (1, 2, 4)])
+    checker.after_receive([message(n, epoch="8") for n in (1, 2)])
+    checker.after_receive([message(9, epoch="yesterday")])
+
+    assert findings == ["gap 3-3"]
+    (gap,) = checker.report().missing
+    assert (gap.epoch, gap.first, checker.report().received_count) == (7, 3, 8)
+
+
+def test_the_epoch_is_when_a_producer_began_unless_it_says_otherwise() -> None:
+    clock = ManualClock()
+
+    assert SequenceNumbering("shop", clock=clock).for_queue("orders", 0)["SEQ_EPOCH"] == "1000000"
+    assert SequenceNumbering("shop", epoch=7).for_queue("orders", 0) == {
+        "SEQ_PRODUCER": "shop",
+        "SEQ_EPOCH": "7",
+        "SEQ_NUMBER": "1",
+    }
+    with pytest.raises(InvalidArgument):
+        SequenceNumbering(epoch=-1)
 
 
 def test_producers_and_queues_are_looked_at_apart() -> None:

@@ -5,6 +5,7 @@ What it does about time and failure is in `fake_care`.
 
 from collections.abc import Collection, Iterable
 
+from apps.engine.codec.layout import TRACE_TOPIC
 from apps.engine.errors import LockLost, UnknownTopic
 from apps.engine.grouptypes import (
     GroupHistory,
@@ -23,6 +24,7 @@ from apps.engine.types import (
     GroupProgress,
     QueueRange,
     RecoveryReport,
+    TopicSpec,
 )
 from tests.web.fake_care import FakeCare
 
@@ -54,6 +56,8 @@ class FakeEngine(FakeCare):
 
     def queue_ranges(self, topic: str) -> list[QueueRange]:
         spec = self.catalog.topics.get(topic)
+        if topic == TRACE_TOPIC:
+            spec = TopicSpec(name=topic, queue_count=1)
         if spec is None:
             raise UnknownTopic(topic)
         return [

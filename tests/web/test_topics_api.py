@@ -162,6 +162,19 @@ def test_offsets_come_from_the_engine_as_strings(api: Api, engine: FakeEngine) -
     assert queues[1] == {"queue": 1, "min_offset": "0", "max_offset": str(2**62)}
 
 
+def test_the_topic_of_traces_is_described_without_a_row_and_not_listed(
+    api: Api, engine: FakeEngine
+) -> None:
+    engine.lengths["rmq_sys_trace", 0] = 7
+
+    body = api.get("/topics/rmq_sys_trace").json()
+
+    assert (body["queue_count"], body["perm"]) == (1, 6)
+    assert body["queues"] == [{"queue": 0, "min_offset": "0", "max_offset": "7"}]
+    assert api.get("/topics").json()["items"] == []
+    assert api.put("/topics/rmq_sys_trace", {}).json()["code"] == "invalid_name"
+
+
 def test_an_unknown_topic_is_a_404_problem(api: Api, engine: FakeEngine) -> None:
     for answer in (api.get("/topics/nothing"), api.delete("/topics/nothing")):
         assert answer.status_code == 404

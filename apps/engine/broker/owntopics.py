@@ -1,4 +1,4 @@
-"""The engine's own topics: there without anybody's decision, never written to by a client.
+"""The engine's own topics: there without anybody's decision. Clients write to that of traces only.
 
 Knows names. A group's retry topic and dead letters have one queue each, as in RocketMQ.
 """
@@ -11,13 +11,15 @@ from apps.engine.codec.layout import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     SYSTEM_PREFIX,
+    TRACE_TOPIC,
 )
-from apps.engine.types import PERM_READ, TopicSpec
+from apps.engine.types import PERM_READ, PERM_WRITE, TopicSpec
 
 # Of RocketMQ's system topics these may be read; the others show what nobody may see yet.
 _HIDDEN = frozenset({SCHEDULE_TOPIC, HALF_TOPIC, HALF_OP_TOPIC})
 _SYSTEM = _HIDDEN | {GIVEN_UP_TOPIC}
 _OF_GROUPS = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+_TRACES = TopicSpec(name=TRACE_TOPIC, queue_count=1, perm=PERM_READ | PERM_WRITE)
 
 
 def retry_topic(group: str) -> str:
@@ -36,7 +38,9 @@ def is_own(topic: str) -> bool:
 
 
 def own_spec(topic: str) -> TopicSpec | None:
-    """Return the specification of an own topic that clients may read; None for any other."""
+    """Return the specification of an own topic that clients may use; None for any other."""
+    if topic == TRACE_TOPIC:
+        return _TRACES
     if topic == GIVEN_UP_TOPIC or (topic.startswith(_OF_GROUPS) and topic not in _OF_GROUPS):
         return TopicSpec(name=topic, queue_count=1, perm=PERM_READ)
     return None

@@ -24,7 +24,7 @@ from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
 from apps.engine.codec.copies import copy_record
 from apps.engine.codec.layout import SCHEDULE_TOPIC
-from apps.engine.codec.properties import DELAY, REAL_QID, REAL_TOPIC, TAGS, TIMER_OUT_MS
+from apps.engine.codec.properties import DELAY, REAL_QID, REAL_TOPIC, TAGS, TIMER_DELAY_LEVEL
 from apps.engine.codec.record import Record
 from apps.engine.codec.tags import tag_hash
 from apps.engine.delaytypes import DelayLevelState
@@ -213,7 +213,8 @@ class Schedule:
             properties = dict(record.properties)
             topic = properties.pop(REAL_TOPIC)
             number = int(properties.pop(REAL_QID))
-            del properties[TIMER_OUT_MS], properties[DELAY]
+            # When it was due, and by which level, is what its lateness is measured by.
+            properties[TIMER_DELAY_LEVEL] = properties.pop(DELAY)
             spec = self._catalog.snapshot.topics.get(topic) or own_spec(topic)
             if spec is None:
                 lost[topic] += 1

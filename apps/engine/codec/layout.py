@@ -56,9 +56,11 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 HALF_OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+# What consumers tell of their work (docs/FORMAT.md); the one topic of ours that clients write to.
+TRACE_TOPIC = "rmq_sys_trace"
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
-# Topics no client may write to, create or delete.
+# Topics no client may create or delete, nor, but for the traces, write to.
 SYSTEM_PREFIX = "rmq_sys_"
 
 # RocketMQ clears the sign bit of every body checksum.

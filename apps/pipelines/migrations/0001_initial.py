@@ -197,7 +197,7 @@ class Migration(migrations.Migration):
                 ('p50_ms', models.FloatField()),
                 ('p99_ms', models.FloatField()),
                 ('max_ms', models.FloatField()),
-                ('cancelled', models.BigIntegerField()),
+                ('stored_p99_ms', models.FloatField()),
                 ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='pipelines.pipelinerun')),
             ],
             options={

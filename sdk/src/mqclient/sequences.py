@@ -14,21 +14,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mqclient.clock import Clock, SystemClock
 from mqclient.errors import InvalidArgument, MqError
 from mqclient.values import OutgoingMessage, SendResult
+from mqclient.wire.properties import ORIGIN_QUEUE
 from mqclient.wire.records import RETRY_PREFIX, Message
 
 logger = logging.getLogger("mqclient")
 
 PRODUCER_PROPERTY = "SEQ_PRODUCER"
 NUMBER_PROPERTY = "SEQ_NUMBER"
-_ORIGIN_QUEUE = "ORIGIN_QUEUE"
+EPOCH_PROPERTY = "SEQ_EPOCH"
 _NUMBER_MAX = (1 << 63) - 1
+
+_Key = tuple[str, int, str, int]
+"""Producer, epoch, topic, queue."""
 
 
 class SequenceNumbering:
-    """Numbers a producer's messages queue by queue, from 1 on, in the properties SEQ_PRODUCER and
-    SEQ_NUMBER.
+    """Numbers a producer's messages queue by queue, from 1 on, in the properties SEQ_PRODUCER,
+    SEQ_EPOCH and SEQ_NUMBER.
 
     A number is given when a message's queue is settled and kept whenever it is sent again. One
     whose message is not stored in the end stays missing, which is what a consumer then finds.
@@ -36,10 +41,18 @@ class SequenceNumbering:
     producer.
     """
 
-    def __init__(self, producer: str | None = None) -> None:
-        """Number under a name, by default one that nobody else has; a name is used by one run only,
-        since the numbers begin anew."""
+    def __init__(
+        self, producer: str | None = None, *, epoch: int | None = None, clock: Clock | None = None
+    ) -> None:
+        """Number under a name, by default one that nobody else has.
+
+        `epoch` tells the runs of one name apart, whose numbers each begin anew: a later run has a
+        higher one, by default the wall ms at which it began. Raise InvalidArgument below 0.
+        """
+        if epoch is not None and not 0 <= epoch < _NUMBER_MAX:
+            raise InvalidArgument(f"epoch is 0 or more, not {epoch}")
         self.producer = producer or secrets.token_hex(8)
+        self.epoch = (clock or SystemClock()).wall_ms() if epoch is None else epoch
         self._numbers: dict[tuple[str, int], int] = defaultdict(int)
         self._lock = threading.Lock()
 
@@ -57,7 +70,11 @@ class SequenceNumbering:
         with self._lock:
             self._numbers[topic, queue] += 1
             number = self._numbers[topic, queue]
-        return {PRODUCER_PROPERTY: self.producer, NUMBER_PROPERTY: str(number)}
+        return {
+            PRODUCER_PROPERTY: self.producer,
+            EPOCH_PROPERTY: str(self.epoch),
+            NUMBER_PROPERTY: str(number),
+        }
 
 
 class Irregularity(StrEnum):
@@ -73,7 +90,10 @@ class Irregularity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Numbers `first` to `last` of one producer in one queue, and what is wrong with them."""
+    """Numbers `first` to `last` of one producer in one queue, and what is wrong with them.
+
+    `epoch` is the producer's run, 0 where it tells none.
+    """
 
     kind: Irregularity
     producer: str
@@ -81,6 +101,7 @@ class Finding:
     queue: int
     first: int
     last: int
+    epoch: int = 0
 
     @property
     def count(self) -> int:
@@ -141,7 +162,7 @@ class _Run:
 
 
 class SequenceChecker:
-    """Looks whether the numbers of each producer in each queue are complete.
+    """Looks whether the numbers of each producer in each queue are complete, run by run.
 
     The first number seen of a producer in a queue is where the looking begins, or number 1 where
     `is_from_first` says that the queue is read from its first message on. `on_finding` is called
@@ -165,7 +186,7 @@ class SequenceChecker:
         self._is_from_first = is_from_first
         self._runs_max = runs_max
         self._gaps_max = gaps_max
-        self._runs: OrderedDict[tuple[str, str, int], _Run] = OrderedDict()
+        self._runs: OrderedDict[_Key, _Run] = OrderedDict()
         self._counts = dict.fromkeys(Irregularity, 0)
         self._received_count = 0
         self._given_up_count = 0
@@ -186,7 +207,7 @@ class SequenceChecker:
     def queue_begins(self, topic: str, queue: int) -> None:
         """Begin anew in a queue: meanwhile another may have read it. Its open gaps are given up."""
         with self._lock:
-            for key in [key for key in self._runs if key[1:] == (topic, queue)]:
+            for key in [key for key in self._runs if key[2:] == (topic, queue)]:
                 self._give_up(self._runs.pop(key).missing)
 
     def report(self) -> SequenceReport:
@@ -234,26 +255,36 @@ class SequenceChecker:
         self._given_up_count += sum(last - first + 1 for first, last in gaps)
 
 
-def _numbered(message: Message) -> tuple[tuple[str, str, int], int, bool] | None:
+def _numbered(message: Message) -> tuple[_Key, int, bool] | None:
     """Return whose number a message has, the number, and whether the message comes again."""
     properties = message.properties
     producer, text = properties.get(PRODUCER_PROPERTY), properties.get(NUMBER_PROPERTY)
     if producer is None or text is None or not (text.isascii() and text.isdigit()):
         return None
     number = int(text) if len(text) < 20 else 0
-    if not 0 < number < _NUMBER_MAX:
+    epoch = properties.get(EPOCH_PROPERTY, "0")
+    is_epoch = epoch.isascii() and epoch.isdigit() and len(epoch) < 20
+    if not 0 < number < _NUMBER_MAX or not is_epoch:
         # A stranger's text, not ours.
         return None
     queue = message.queue
     if message.stored_topic.startswith(RETRY_PREFIX):
-        origin = properties.get(_ORIGIN_QUEUE, "")
+        origin = properties.get(ORIGIN_QUEUE, "")
         if not (origin.isascii() and origin.isdigit() and len(origin) < 10):
             return None
         queue = int(origin)
     is_again = message.reconsume_times > 0 or (message.delivery_attempt or 1) > 1
-    return (producer, message.topic, queue), number, is_again
+    return (producer, int(epoch), message.topic, queue), number, is_again
 
 
-def _finding(kind: Irregularity, key: tuple[str, str, int], first: int, last: int) -> Finding:
-    producer, topic, queue = key
-    return Finding(kind=kind, producer=producer, topic=topic, queue=queue, first=first, last=last)
+def _finding(kind: Irregularity, key: _Key, first: int, last: int) -> Finding:
+    producer, epoch, topic, queue = key
+    return Finding(
+        kind=kind,
+        producer=producer,
+        epoch=epoch,
+        topic=topic,
+        queue=queue,
+        first=first,
+        last=last,
+    )

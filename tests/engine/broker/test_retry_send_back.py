@@ -61,6 +61,8 @@ def test_a_message_sent_back_comes_again_in_the_retry_topic_after_its_level(
         "ORIGIN_MESSAGE_ID": "id",
         "ORIGIN_QUEUE": "1",
         "ORIGIN_OFFSET": "0",
+        "TIMER_DELAY_LEVEL": "3",
+        "TIMER_OUT_MS": str(result.due_ms),
     }
 
 

@@ -29,7 +29,12 @@ def test_a_message_of_a_level_comes_when_its_time_is_over_and_not_before(
 
     (record,) = bench.records()
     assert (record.topic, record.queue, record.body) == ("orders", 0, b"later")
-    assert record.properties == {"TAGS": "a", "KEYS": "k"}
+    assert record.properties == {
+        "TAGS": "a",
+        "KEYS": "k",
+        "TIMER_DELAY_LEVEL": "2",
+        "TIMER_OUT_MS": str(answer.due_ms[0]),
+    }
     assert record.is_intact
     assert bench.deliver() == 0
 

@@ -4,6 +4,7 @@ Requests are taken from the core as a driver would take them, and answered by ha
 """
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -11,6 +12,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from mqclient.consuming.push.core import PushCore
 from mqclient.consuming.push.listening import Consumed, Delivery
 from mqclient.consuming.push.settings import checked_settings
+from mqclient.consuming.push.tracing import DeliveryTrace
+from mqclient.consuming.traces import Work
 from mqclient.errors import ConnectionLost, MqError
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import Endpoint
@@ -90,10 +93,13 @@ class Desk:
     settings: dict[str, Any] = field(default_factory=dict)
     clock: ManualClock = field(default_factory=ManualClock)
     pending: list[Request] = field(default_factory=list)
+    trace: Callable[[Iterable[Work]], None] | None = None
 
     def __post_init__(self) -> None:
         fields = {"group": "g", "client_id": "me", **self.settings}
-        self.core = PushCore(checked_settings("orders", None, fields), CALLS, clock=self.clock)
+        trace = self.trace and DeliveryTrace(self.trace, clock=self.clock)
+        settings = checked_settings("orders", None, fields)
+        self.core = PushCore(settings, CALLS, clock=self.clock, trace=trace or None)
         self.ready_count = 0
         self.work_count = 0
         self.core.on_ready = self._ready

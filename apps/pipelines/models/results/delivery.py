@@ -20,7 +20,7 @@ class DelayStat(Result):
     p50_ms = models.FloatField()
     p99_ms = models.FloatField()
     max_ms = models.FloatField()
-    cancelled = models.BigIntegerField()
+    stored_p99_ms = models.FloatField()
 
     class Meta(Result.Meta):
         constraints = [

@@ -16,6 +16,7 @@ from mqclient.cli import (
     produce,
     topics,
 )
+from mqclient.consuming.tracer import is_trace_wanted
 from mqclient.errors import InvalidArgument
 from mqclient.protocol.endpoint import DEFAULT_SERVER
 from mqclient.times import milliseconds_of
@@ -193,6 +194,10 @@ def _add_consume(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--ordered", action="store_true", help="likewise, under the queues' locks and in order"
     )
     command.add_argument("--sql", help='a filter over properties, such as "size > 3"')
+    command.add_argument(
+        "--trace", action="store_true", default=is_trace_wanted(),
+        help="tell the broker of each message's end, for pipelines to read (MQWEB_TRACE)",
+    )  # fmt: skip
     command.set_defaults(run=_consume)
 
 

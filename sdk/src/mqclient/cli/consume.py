@@ -30,6 +30,7 @@ def consume(arguments: argparse.Namespace) -> None:
         filter_text=filter_of(arguments),
         wait_ms=_FOLLOW_WAIT_MS if arguments.follow else _LAST_WAIT_MS,
         ordered=arguments.order == "key",
+        trace=arguments.trace,
     ) as consumer:
         while left is None or left > 0:
             messages = consumer.receive(_RECEIVE_MAX if left is None else min(_RECEIVE_MAX, left))

@@ -27,6 +27,7 @@ def listen(arguments: argparse.Namespace) -> None:
         subscriptions={arguments.topic: filter_of(arguments)},
         token=arguments.token,
         ordered=arguments.ordered,
+        trace=arguments.trace,
         # A batch is done as a whole, and with a limit a part of one would be too much.
         consume_batch_max=_BATCH_MAX if arguments.max is None else 1,
         # One stream takes one line at a time.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from mqclient.consuming.interceptors import ConsumerInterceptor
 from mqclient.consuming.subscriptions import tags_of
+from mqclient.consuming.tracer import is_trace_wanted
 from mqclient.errors import InvalidArgument
 from mqclient.limits import MIB, WAIT_MS_MAX
 from mqclient.names import checked_name
@@ -25,7 +26,8 @@ class SimpleConsumerSettings:
 
     `timeout_s` bounds a request with its attempts, beyond the time the broker may hold it.
     `high_queue_first` empties a topic's queues from the highest number down: a queue's number is
-    the priority of its messages.
+    the priority of its messages. With `trace` the broker is told of each message that was handed
+    out, and how that ended.
     """
 
     group: str
@@ -38,6 +40,7 @@ class SimpleConsumerSettings:
     high_queue_first: bool = False
     timeout_s: float = 10.0
     interceptors: Sequence[ConsumerInterceptor] = ()
+    trace: bool = field(default_factory=is_trace_wanted)
     client_id: str = field(default_factory=new_client_id)
 
     def __post_init__(self) -> None:

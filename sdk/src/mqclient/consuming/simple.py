@@ -1,13 +1,17 @@
 """The simple consumer, for threads and for asyncio: two faces of the same plans."""
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
 from mqclient.clock import Clock, SystemClock
+from mqclient.consuming.openwork import OpenWork
 from mqclient.consuming.settings import SimpleConsumerSettings
 from mqclient.consuming.simple_plans import SimplePlans
+from mqclient.consuming.tracer import Tracer
+from mqclient.consuming.traces import Mode, Teller
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
 from mqclient.protocol.endpoint import DEFAULT_SERVER, Endpoint
@@ -18,17 +22,39 @@ from mqclient.values import Filter
 from mqclient.wire.records import Message
 
 
-def _plans(
-    endpoint: Endpoint,
-    clock: Clock,
-    topics: str | Iterable[str],
-    group: str,
-    settings: dict[str, Any],  # Checked by SimpleConsumerSettings, field by field.
-) -> SimplePlans:
-    names = (topics,) if isinstance(topics, str) else tuple(topics)
-    checked = SimpleConsumerSettings(group=group, topics=names, **settings)
-    patience = Patience(clock=clock, backoff=Backoff(), timeout_s=checked.timeout_s)
-    return SimplePlans(checked, Calls(endpoint), patience)
+class _Parts:
+    """What both faces are made of: plans, and where their work is told."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        clock: Clock,
+        topics: str | Iterable[str],
+        group: str,
+        settings: dict[str, Any],  # Checked by SimpleConsumerSettings, field by field.
+    ) -> None:
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        checked = SimpleConsumerSettings(group=group, topics=names, **settings)
+        self._tracer: Tracer | None = None
+        self._work: OpenWork | None = None
+        if checked.trace:
+            mode = Mode.ORDERED if checked.ordered else Mode.CONCURRENT
+            teller = Teller(group=group, client_id=checked.client_id, mode=mode)
+            self._tracer = Tracer(endpoint, teller, clock=clock)
+            self._work = OpenWork(self._tracer.tell, clock=clock)
+        patience = Patience(clock=clock, backoff=Backoff(), timeout_s=checked.timeout_s)
+        self.plans = SimplePlans(checked, Calls(endpoint), patience, self._work)
+
+    @property
+    def has_trace(self) -> bool:
+        """Tell whether closing takes time."""
+        return self._tracer is not None
+
+    def close(self) -> None:
+        """Tell what is left to tell."""
+        if self._work is not None and self._tracer is not None:
+            self._work.close()
+            self._tracer.close()
 
 
 class SimpleConsumer:
@@ -52,7 +78,8 @@ class SimpleConsumer:
         clock = clock or SystemClock()
         endpoint = Endpoint.of(server, token)
         self._pool = Pool(endpoint, clock=clock)
-        self._plans = _plans(endpoint, clock, topics, group, settings)
+        self._parts = _Parts(endpoint, clock, topics, group, settings)
+        self._plans = self._parts.plans
         self._ahead: deque[Message] = deque()
 
     def __enter__(self) -> Self:
@@ -69,8 +96,10 @@ class SimpleConsumer:
     def __iter__(self) -> Iterator[Message]:
         while True:
             while self._ahead:
-                yield self._ahead.popleft()
-            self._ahead.extend(self.receive())
+                message = self._ahead.popleft()
+                self._plans.given((message,))
+                yield message
+            self._ahead.extend(self._pool.run(self._plans.receive()))
 
     def receive(
         self,
@@ -85,7 +114,7 @@ class SimpleConsumer:
         They are this receiver's for `invisible_ms`. `filter_text` is tags, or `Sql("...")`.
         Raise MqError.
         """
-        return self._pool.run(
+        messages = self._pool.run(
             self._plans.receive(
                 messages_max=messages_max,
                 wait_ms=wait_ms,
@@ -93,6 +122,8 @@ class SimpleConsumer:
                 filter_text=filter_text,
             )
         )
+        self._plans.given(messages, invisible_ms)
+        return messages
 
     def ack(self, messages: Message | Iterable[Message]) -> None:
         """Settle messages for good; raise HandleExpired when the time of some was over."""
@@ -126,6 +157,7 @@ class SimpleConsumer:
             if ahead:
                 self.nack(ahead, delay_ms=0, reason="the consumer was closed")
         finally:
+            self._parts.close()
             self._pool.close()
 
 
@@ -145,7 +177,8 @@ class AsyncSimpleConsumer:
         clock = clock or SystemClock()
         endpoint = Endpoint.of(server, token)
         self._pool = AsyncPool(endpoint, clock=clock)
-        self._plans = _plans(endpoint, clock, topics, group, settings)
+        self._parts = _Parts(endpoint, clock, topics, group, settings)
+        self._plans = self._parts.plans
         self._ahead: deque[Message] = deque()
 
     async def __aenter__(self) -> Self:
@@ -162,8 +195,10 @@ class AsyncSimpleConsumer:
     async def __aiter__(self) -> AsyncIterator[Message]:
         while True:
             while self._ahead:
-                yield self._ahead.popleft()
-            self._ahead.extend(await self.receive())
+                message = self._ahead.popleft()
+                self._plans.given((message,))
+                yield message
+            self._ahead.extend(await self._pool.run(self._plans.receive()))
 
     async def receive(
         self,
@@ -178,7 +213,7 @@ class AsyncSimpleConsumer:
         They are this receiver's for `invisible_ms`. `filter_text` is tags, or `Sql("...")`.
         Raise MqError.
         """
-        return await self._pool.run(
+        messages = await self._pool.run(
             self._plans.receive(
                 messages_max=messages_max,
                 wait_ms=wait_ms,
@@ -186,6 +221,8 @@ class AsyncSimpleConsumer:
                 filter_text=filter_text,
             )
         )
+        self._plans.given(messages, invisible_ms)
+        return messages
 
     async def ack(self, messages: Message | Iterable[Message]) -> None:
         """Settle messages for good; raise HandleExpired when the time of some was over."""
@@ -219,4 +256,6 @@ class AsyncSimpleConsumer:
             if ahead:
                 await self.nack(ahead, delay_ms=0, reason="the consumer was closed")
         finally:
+            if self._parts.has_trace:
+                await asyncio.to_thread(self._parts.close)
             await self._pool.close()

@@ -4,21 +4,31 @@ from collections.abc import Callable, Iterable, Sequence
 
 from mqclient.consuming.handles import Run, check_settled, runs_of, take_new_handles
 from mqclient.consuming.interceptors import tell_received
+from mqclient.consuming.openwork import OpenWork
 from mqclient.consuming.settings import SimpleConsumerSettings
 from mqclient.consuming.subscriptions import tags_of
+from mqclient.consuming.traces import Ended
 from mqclient.errors import InvalidArgument
 from mqclient.limits import HANDLES_MAX
 from mqclient.protocol.calls import Call, Calls
 from mqclient.protocol.plans import Patience, Plan, persistently
-from mqclient.values import Filter, Settlement
+from mqclient.values import Filter, Settled, Settlement
 from mqclient.wire.records import RETRY_PREFIX, Message
 
 
 class SimplePlans:
     """Receives and settles for one group."""
 
-    def __init__(self, settings: SimpleConsumerSettings, calls: Calls, patience: Patience) -> None:
+    def __init__(
+        self,
+        settings: SimpleConsumerSettings,
+        calls: Calls,
+        patience: Patience,
+        work: OpenWork | None = None,
+    ) -> None:
+        """Bind to a group; `work` is told what its code has, and how that ends."""
         self.settings = settings
+        self._work = work
         self._calls = calls
         self._patience = patience
 
@@ -59,10 +69,17 @@ class SimplePlans:
         tell_received(settings.interceptors, wanted)
         return wanted
 
+    def given(self, messages: Iterable[Message], invisible_ms: int | None = None) -> None:
+        """Take that the code has messages from here on."""
+        if self._work is not None:
+            self._work.given(messages, invisible_ms or self.settings.invisible_ms)
+
     def ack(self, messages: Message | Iterable[Message]) -> Plan[None]:
         """Settle messages for good."""
         group = self.settings.group
-        yield from self._settle(messages, "ack", lambda handles: self._calls.ack(group, handles))
+        yield from self._settle(
+            messages, "ack", Ended.OK, lambda handles: self._calls.ack(group, handles)
+        )
 
     def nack(
         self,
@@ -78,6 +95,7 @@ class SimplePlans:
         yield from self._settle(
             messages,
             "nack",
+            Ended.ERROR if delay_level is not None and delay_level < 0 else Ended.LATER,
             lambda handles: self._calls.nack(
                 self.settings.group,
                 handles,
@@ -92,6 +110,7 @@ class SimplePlans:
         yield from self._settle(
             messages,
             "extend",
+            invisible_ms,
             lambda handles: self._calls.extend(
                 self.settings.group, handles, invisible_ms=invisible_ms
             ),
@@ -101,6 +120,7 @@ class SimplePlans:
         self,
         messages: Message | Iterable[Message],
         verb: str,
+        end: Ended | int,
         call: Callable[[Sequence[str]], Call[list[Settlement]]],
     ) -> Plan[None]:
         runs = runs_of(messages)
@@ -110,6 +130,20 @@ class SimplePlans:
             part = runs[start : start + HANDLES_MAX]
             items = yield from persistently(call([run.handle for run in part]), self._patience)
             take_new_handles(part, items)
+            self._trace(part, items, end)
             results += [Settlement(index=start + item.index, status=item.status) for item in items]
             answered += part
         check_settled(answered, results, verb)
+
+    def _trace(self, runs: Sequence[Run], items: Sequence[Settlement], end: Ended | int) -> None:
+        """Tell what became of messages: how they ended, or for how long they are kept."""
+        if self._work is None:
+            return
+        for item in items:
+            run = runs[item.index]
+            if item.status is not Settled.OK:
+                self._work.settled(run.messages, Ended.TIMEOUT)
+            elif isinstance(end, Ended):
+                self._work.settled(run.messages, end)
+            else:
+                self._work.extended(run.messages, end)

@@ -147,6 +147,8 @@ class AsyncPushConsumer:
         if kept is not None:
             await asyncio.to_thread(kept.save, core.positions())
             kept.close()
+        if self._parts.tracer is not None:
+            await asyncio.to_thread(self._parts.tracer.close)
         self._is_closed = True
 
     async def _save_if_due(self) -> None:

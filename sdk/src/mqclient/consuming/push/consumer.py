@@ -177,6 +177,8 @@ class PushConsumer:
         if self._parts.kept is not None:
             self._parts.kept.save(core.positions())
             self._parts.kept.close()
+        if self._parts.tracer is not None:
+            self._parts.tracer.close()
         self._is_closed = True
 
     def _save_if_due(self) -> None:

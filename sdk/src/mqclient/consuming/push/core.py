@@ -20,6 +20,7 @@ from mqclient.consuming.push.listening import Consumed, Delivery
 from mqclient.consuming.push.queues import Queues
 from mqclient.consuming.push.settings import PushSettings
 from mqclient.consuming.push.snapshot import Snapshot
+from mqclient.consuming.push.tracing import DeliveryTrace
 from mqclient.errors import MqError
 from mqclient.protocol.calls import Call, Calls
 from mqclient.protocol.work import Job
@@ -47,11 +48,13 @@ class PushCore:
         *,
         clock: Clock,
         kept: Mapping[TopicQueue, int] | None = None,
+        trace: DeliveryTrace | None = None,
     ) -> None:
         self.settings = settings
         self.on_ready: Callable[[], None] = _nothing
         self.on_work: Callable[[], None] = _nothing
         self._clock = clock
+        self._trace = trace
         self._lock = threading.Lock()
         self._queues = Queues(settings, calls, clock=clock, kept=kept or {})
         self._errands = self._queues.errands()
@@ -120,6 +123,8 @@ class PushCore:
             may_begin = self._queues.dispatch.may_begin(delivery.snapshot, now_s)
             if may_begin and not self._is_stopping:
                 delivery.started_s = now_s
+                if self._trace is not None:
+                    self._trace.begun(delivery)
                 self._running.add(delivery)
                 # Nobody is called back here: the listener must follow the look at the clock.
                 return True
@@ -128,6 +133,8 @@ class PushCore:
 
     def finish(self, delivery: Delivery, result: object, failure: str = "") -> Delivery | None:
         """Take what a listener said of its messages; return what its worker does next."""
+        if self._trace is not None:
+            self._trace.ended(delivery, result)
         with self._change():
             now_s = self._clock.steady_s()
             snapshot = delivery.snapshot

@@ -54,6 +54,10 @@ class Delivery:
     messages: list[Message]
     context: ListenerContext
     started_s: float = 0.0
+    started_ms: int = 0
+    error_class: str = ""
+    """Of the exception that ended the listener; `is_cut_off` where it was its time."""
+    is_cut_off: bool = False
     is_reported: bool = False
     is_untried: bool = False
 

@@ -9,6 +9,7 @@ from mqclient.consuming.interceptors import ConsumerInterceptor
 from mqclient.consuming.membership import MemberIdentity
 from mqclient.consuming.settings import new_client_id
 from mqclient.consuming.subscriptions import subscriptions_of
+from mqclient.consuming.tracer import is_trace_wanted
 from mqclient.errors import InvalidArgument
 from mqclient.limits import KIB, MIB, WAIT_MS_MAX
 from mqclient.names import checked_name
@@ -47,7 +48,8 @@ class PushSettings:
     `is_burying` is False the queue stands still. A queue is worked on for `continuous_s` before
     another gets the listener.
 
-    `interceptors` see messages as they arrive, queue by queue in order.
+    `interceptors` see messages as they arrive, queue by queue in order. With `trace` the broker is
+    told of each message a listener had, and how that ended.
 
     A queue's lock is asked for every `lock_ask_s` until it is had, renewed every `lock_renew_s` and
     trusted for `lock_valid_s`, never for more than half of what the broker grants.
@@ -91,6 +93,7 @@ class PushSettings:
     timeout_s: float = 10.0
     client_id: str = field(default_factory=new_client_id)
     interceptors: Sequence[ConsumerInterceptor] = ()
+    trace: bool = field(default_factory=is_trace_wanted)
     offsets_folder: Path = field(default_factory=lambda: Path.home() / ".mqclient" / "offsets")
 
     def __post_init__(self) -> None:

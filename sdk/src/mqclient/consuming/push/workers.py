@@ -80,8 +80,9 @@ class ListenerThreads:
         except Exception as error:
             # The main loop of listening: whatever happens in a listener, its queue must learn it.
             _log_failure(delivery, error)
-            failure = repr(error)
+            failure, delivery.error_class = repr(error), type(error).__name__
         except BaseException as error:
+            delivery.error_class = type(error).__name__
             self._core.give_back(self._core.finish(delivery, Consumed.NOT_NOW, repr(error)))
             raise
         return self._core.finish(delivery, result, failure or _said(result))
@@ -135,13 +136,15 @@ class ListenerTasks:
     async def _run(self, delivery: Delivery) -> Delivery | None:
         result, failure = None, ""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout_s) as limit:
                 result = await self._listener(delivery.messages, delivery.context)
         except Exception as error:
             # The main loop of listening: whatever happens in a listener, its queue must learn it.
             _log_failure(delivery, error)
-            failure = repr(error)
+            failure, delivery.error_class = repr(error), type(error).__name__
+            delivery.is_cut_off = limit.expired()
         except BaseException as error:
+            delivery.error_class = type(error).__name__
             self._core.give_back(self._core.finish(delivery, Consumed.NOT_NOW, repr(error)))
             raise
         return self._core.finish(delivery, result, failure or _said(result))
