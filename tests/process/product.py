@@ -21,8 +21,10 @@ from apps.engine.local import LocalEngine
 from apps.engine.types import CatalogSnapshot, TopicSpec
 
 ROOT = Path(__file__).parents[2]
-START_S_MAX = 60.0
-STOP_S_MAX = 30.0
+# Only a hang must fail: a start takes a second, and took a minute where twenty others wanted the
+# same processor.
+START_S_MAX = 240.0
+STOP_S_MAX = 120.0
 # Nothing listens on port 1: the broker must serve known topics without its database.
 NO_DATABASE = "postgresql://nobody@127.0.0.1:1/none"
 SEGMENT_BYTES = 64 * MIB
@@ -88,7 +90,10 @@ class Broker:
             code = self._process.poll()
             if code is not None:
                 return code
-            assert time.monotonic() < deadline, self.log.read_text()[-4000:]
+            if time.monotonic() >= deadline:
+                # Nobody else would: it keeps its port, its store and the disk it lies on.
+                self.kill()
+                raise AssertionError(self.log.read_text()[-4_000:])
             time.sleep(0.02)
         return None
 

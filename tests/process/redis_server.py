@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-START_S_MAX = 20.0
+START_S_MAX = 120.0
 _NO_PERSISTENCE = ("--save", "", "--appendonly", "no")
 
 

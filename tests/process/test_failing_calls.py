@@ -14,7 +14,7 @@ import pytest
 
 from apps.bridge.exits import Exit
 from tests.engine.crash.test_syscall_kill import strace
-from tests.process.limited import TICKS, TOPIC, Limited, until
+from tests.process.limited import TICKS, TOPIC, WAIT_S, Limited, until
 from tests.process.test_failing_disk import judge_restart, send_until_it_fails
 from tests.rounds import report
 
@@ -51,7 +51,7 @@ def test_a_write_the_kernel_refuses_ends_the_process_and_no_acknowledged_message
 
     with refused(broker, "pwrite64,pwritev2,pwritev", number, trace):
         taken, failed = send_until_it_fails(broker)
-        code = broker.exit_code(within_s=5.0)
+        code = broker.exit_code(within_s=WAIT_S)
 
     assert "EIO" in trace.read_text()
     assert code == Exit.FATAL
