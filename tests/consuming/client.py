@@ -65,7 +65,10 @@ def id_of(body: bytes) -> str:
 def main(orders: Orders) -> None:
     """Work until asked to end."""
     is_over = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: is_over.set())
+    # A handler would run in the main thread alone, and a signal that comes right before a wait
+    # without end, or that another thread takes, does not end that wait.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    threading.Thread(target=_set_at_end, args=(is_over,), name="end", daemon=True).start()
     with Recorder(Path(orders.history), orders.process) as recorder:
         match orders.role:
             case "producer":
@@ -74,6 +77,11 @@ def main(orders: Orders) -> None:
                 consume_unlocked(orders, recorder, is_over)
             case _:
                 consume(orders, recorder, is_over)
+
+
+def _set_at_end(is_over: threading.Event) -> None:
+    signal.sigwait({signal.SIGTERM})
+    is_over.set()
 
 
 def request(port: int, method: str, path: str, document: Any = None) -> Answer | None:

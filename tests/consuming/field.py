@@ -4,6 +4,7 @@ Everything that is done to a process is written into the run's own history, and 
 into theirs. Knows processes, files and the HTTP contract; the judging is `tests.histories`' affair.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -87,7 +88,9 @@ class Client:
             "pause_ms": _PRODUCER_PAUSE_MS if role == "producer" else _LISTENER_PAUSE_MS,
             "settings": SETTINGS,
         }
-        command = [sys.executable, "-m", "tests.consuming.client", json.dumps(orders)]
+        # With this a process that is aborted writes where its threads stand.
+        command = [sys.executable, "-X", "faulthandler"]
+        command += ["-m", "tests.consuming.client", json.dumps(orders)]
         self.log = run.directory / f"{name}.log"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -139,7 +142,12 @@ class Client:
 
     def ended(self) -> int:
         """Wait until it has ended; return its exit code."""
-        return self._process.wait(DEADLINE_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(DEADLINE_S)
+        self.signal(signal.SIGABRT)
+        self._process.wait()
+        stands = self.log.read_text()[-8_000:]
+        raise AssertionError(f"{self.name} did not end in {DEADLINE_S:.0f} s; it stood in {stands}")
 
 
 class Run:

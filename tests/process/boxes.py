@@ -23,7 +23,7 @@ _SHUTDOWN = 0x8004587D
 _NO_FLUSH = 2
 _GROUPS = Path("/sys/fs/cgroup")
 _COPIES_MAX = 200
-_FREEZE_S_MAX = 10.0
+_FREEZE_S_MAX = 60.0
 
 
 class LoopDisk:

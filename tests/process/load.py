@@ -78,13 +78,13 @@ class Load:
         """Return when so many more messages were acknowledged to producers."""
         with self._progress:
             target = len(self.history.acked) + count
-            assert self._progress.wait_for(lambda: len(self.history.acked) >= target, timeout=60)
+            assert self._progress.wait_for(lambda: len(self.history.acked) >= target, timeout=240)
 
     def stop(self) -> None:
         """Let every thread finish its request, and wait for it."""
         self._is_over.set()
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(timeout=240)
             assert not thread.is_alive()
 
     def _produce(self, producer: int) -> None:

@@ -22,9 +22,10 @@ from apps.engine.types import CatalogSnapshot, TopicSpec
 from tests.bound import bound
 
 ROOT = Path(__file__).parents[2]
-# Generous: a machine under load is slow, and only a hang must fail.
-START_S_MAX = 180.0
-STOP_S_MAX = 30.0
+# Only a hang must fail: a start takes a second, and took a minute where twenty others wanted the
+# same processor.
+START_S_MAX = 240.0
+STOP_S_MAX = 120.0
 # Nothing listens on port 1: the broker must serve known topics without its database.
 NO_DATABASE = "postgresql://nobody@127.0.0.1:1/none"
 SEGMENT_BYTES = 64 * MIB
@@ -91,7 +92,10 @@ class Broker:
             code = self._process.poll()
             if code is not None:
                 return code
-            assert time.monotonic() < deadline, self.log.read_text()[-4000:]
+            if time.monotonic() >= deadline:
+                # Nobody else would: it keeps its port, its store and the disk it lies on.
+                self.kill()
+                raise AssertionError(self.log.read_text()[-4_000:])
             time.sleep(0.02)
         return None
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from apps.bridge.exits import Exit
-from tests.process.limited import TICKS, TOPIC, Limited, until
+from tests.process.limited import TICKS, TOPIC, WAIT_S, Limited, until
 from tests.process.product import Unanswered
 
 pytestmark = pytest.mark.process
@@ -62,7 +62,7 @@ def test_the_nth_failed_sync_ends_the_process_and_no_acknowledged_message(
 
     taken, failed = send_until_it_fails(broker)
 
-    assert broker.exit_code(within_s=1.0) == Exit.FATAL
+    assert broker.exit_code(within_s=WAIT_S) == Exit.FATAL
     (event,) = broker.events("engine_failed")
     assert event["code"] == "sync_failed"
     assert failed
@@ -82,7 +82,7 @@ def test_a_sync_the_kernel_fails_is_not_tried_again(tmp_path: Path, nth: int) ->
     with subprocess.Popen([*command, "-e", inject, "-o", str(trace)]) as tracer:
         until(lambda: _is_traced(broker.pid))
         taken, failed = send_until_it_fails(broker)
-        code = broker.exit_code(within_s=5.0)
+        code = broker.exit_code(within_s=WAIT_S)
         tracer.wait(10)
 
     lines = [line for line in trace.read_text().splitlines() if "fdatasync(" in line]
@@ -140,7 +140,7 @@ def test_a_disk_that_hangs_is_told_and_nothing_is_lost_when_it_goes_on(tmp_path:
     assert (status, problem["code"]) == (503, "sync_stuck")
 
     (data / "hang").unlink()
-    thawed_s = until(lambda: broker.call("GET", "/readyz")[0] == 200, within_s=5.0)
+    thawed_s = until(lambda: broker.call("GET", "/readyz")[0] == 200, within_s=WAIT_S)
     print(f"noticed after {noticed_s:.1f} s, ready {thawed_s:.1f} s after the thaw")
 
     again = Sender(broker, numbered)

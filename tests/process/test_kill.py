@@ -159,4 +159,4 @@ def test_a_disk_that_lies_about_its_syncs_is_noticed_every_time(tmp_path: Path) 
 @pytest.mark.crash
 @pytest.mark.parametrize("command", [(), VOLATILE], ids=["kill", "power cut"])
 def test_many_kills(tmp_path: Path, command: tuple[str, ...]) -> None:
-    kill_and_judge(Broker(tmp_path, *command), kills=rounds(30), seed=seed_of_run())
+    kill_and_judge(Broker(tmp_path, *command), kills=rounds(8), seed=seed_of_run())

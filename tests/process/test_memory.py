@@ -147,7 +147,7 @@ def test_no_descriptor_left_refuses_new_connections_alone_and_passes(tmp_path: P
     resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (hard, hard))
     for extra in extras:
         extra.close()
-    recovered_s = until(lambda: broker.is_ready(), within_s=15.0)
+    recovered_s = until(lambda: broker.is_ready())
 
     print(f"{share:.0%} of a processor while saturated, back after {recovered_s:.1f} s")
     assert share < CPU_SHARE_MAX

@@ -166,7 +166,9 @@ def _record(portion: _Portion, results: Sequence[ResendResult] | Refused) -> Non
 
 def _write(job: ResendJob, letters: Sequence[DeadLetter], results: Sequence[ResendResult]) -> None:
     # One that a later step has given back was sent all the same: what the engine says wins.
-    ours = Q(state=State.RESENDING, job=job) | Q(state=State.WAITING)
+    ours = (
+        Q(state=State.RESENDING, job=job) | Q(state=State.WAITING) | Q(state=State.RESENT, job=job)
+    )
     rows = {
         row.pk: row
         for row in DeadLetter.objects.select_for_update()
@@ -178,6 +180,13 @@ def _write(job: ResendJob, letters: Sequence[DeadLetter], results: Sequence[Rese
     for letter, result in zip(letters, results, strict=True):
         row = rows.get(letter.pk)
         if row is None or (row.state == State.WAITING and result.outcome not in _SENT):
+            continue
+        if row.state == State.RESENT:
+            if result.outcome is Resend.SENT and job.already_count:
+                # A step that asked later wrote first, and was told less: this one has the place.
+                job.already_count -= 1
+                job.sent_count += 1
+                _mark_sent(row, job, result, now)
             continue
         if row.state == State.RESENDING:
             _count(job, result.outcome)

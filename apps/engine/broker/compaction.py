@@ -216,9 +216,9 @@ class Compaction:
         return old
 
     def forget(self, old: Part) -> None:
-        """Remove what was dropped; for a thread. Raises SyncFailed."""
+        """Remove what was dropped; for a thread. Raises WriteFailed or SyncFailed."""
         old.close()
-        manifest.remove_place(self._disk, old.topic, old.queue)
+        manifest.remove_place(self._disk, old.topic, old.queue, failpoints=self._failpoints)
 
     def close(self) -> None:
         """Close the files."""

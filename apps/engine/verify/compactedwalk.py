@@ -20,9 +20,13 @@ def compacted(store: Store) -> Iterator[Finding]:
     """Read every file that a manifest names, whole."""
     for directory in manifest.directories(store.disk):
         try:
-            place = manifest.load_place(store.disk, directory)
+            # What is damaged about it is a finding, though another file counts then.
+            named = manifest.load_place(store.disk, directory)
+            place = manifest.counting(store.disk, directory)
             if place is None:
                 continue
+            if named is not None and named != place:
+                yield _finding(directory, "the file that its manifest names is missing")
             if layout.directory(place.topic, place.queue) != directory:
                 yield _finding(directory, f"its manifest is of queue {place.topic}/{place.queue}")
                 continue

@@ -71,8 +71,10 @@ def harm(
         disk.remove(path)
     elif how == "stale":
         start = rng.randrange(_used(before)) // STALE_BYTES * STALE_BYTES
+        while not any(before[start : start + STALE_BYTES]):
+            start -= STALE_BYTES  # A hole is the same in both.
         old = older.content().get(path, b"")[start : start + STALE_BYTES]
-        if old == before[start : start + STALE_BYTES]:
+        if not old or old == before[start : start + STALE_BYTES]:
             old = bytes(min(STALE_BYTES, size - start))  # As it was before it was written.
         disk.open(path).write(start, [old])
     else:

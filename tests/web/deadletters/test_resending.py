@@ -191,6 +191,28 @@ def test_a_crash_between_engine_and_rows_sends_nothing_twice(
     assert len(engine.asked) == 2
 
 
+def test_what_a_step_has_sent_that_another_overtakes_counts_as_sent_with_its_place(
+    engine: LetterEngine, orders: Topic
+) -> None:
+    # A step outlived its lease; another asked later, was told that all were sent, and wrote first.
+    engine.bury("g", 2)
+    project(engine)
+    job = ask()
+    overtaken, later = (sending._take(job.pk, moment(NOW_MS)) for _ in range(2))
+    assert overtaken is not None
+    assert later is not None
+    store_id = engine.status().store_id
+    sent, already = (sending._sent(portion, store_id) for portion in (overtaken, later))
+
+    sending._record(later, already)
+    sending._record(overtaken, sent)
+
+    job.refresh_from_db()
+    assert (job.state, job.sent_count, job.already_count) == (JobState.DONE, 2, 0)
+    places = DeadLetter.objects.values_list("state", "resent_topic", "resent_offset")
+    assert sorted(places) == [("resent", "orders", 1_000), ("resent", "orders", 1_001)]
+
+
 @pytest.mark.parametrize("error", [Unreachable("away"), StoreFull("full")], ids=str)
 def test_a_job_waits_for_an_engine_that_is_away_and_says_so(
     engine: LetterEngine, orders: Topic, error: Unreachable | StoreFull

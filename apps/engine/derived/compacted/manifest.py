@@ -1,8 +1,8 @@
 """Which file of kept messages counts, queue by queue. Knows small files and names.
 
 A manifest is replaced whole once its file is on the disk, so a crash leaves the generation before
-or this one. Where it cannot be read any more, the newest whole file is as good: it had its name
-only when it was finished.
+or this one. Where it is lost, or names a file that is not there, the newest whole file is as good:
+it had its name only when it was finished. So what is to be removed is disowned first.
 """
 
 import logging
@@ -17,6 +17,8 @@ from apps.engine.files.backend import Disk
 
 _log = logging.getLogger(__name__)
 _NAME = "manifest"
+# No file counts, whichever are there: they are being removed. A file's generation is at least 1.
+_NO_GENERATION = 0
 # What a file is renamed to that was found damaged, once another one counts.
 ASIDE = ".damaged"
 
@@ -43,13 +45,19 @@ def store_place(disk: Disk, place: PartPlace, *, failpoints: Failpoints) -> None
     atomic.replace(disk, path, content, failpoints=failpoints)
 
 
-def remove_place(disk: Disk, topic: str, queue: int) -> None:
-    """Let no generation count, and remove all files; on the disk when this returns."""
+def remove_place(disk: Disk, topic: str, queue: int, *, failpoints: Failpoints) -> None:
+    """Let no generation count, and remove all files; on the disk when this returns.
+
+    Raises as `atomic.replace` does.
+    """
     directory = layout.directory(topic, queue)
-    disk.remove(f"{directory}/{_NAME}")
-    disk.sync_directory(directory)
+    nothing = PartPlace(topic=topic, queue=queue, generation=_NO_GENERATION)
+    store_place(disk, nothing, failpoints=failpoints)
     for name in disk.names(directory):
-        disk.remove(f"{directory}/{name}")
+        if name != _NAME:
+            disk.remove(f"{directory}/{name}")
+    disk.sync_directory(directory)
+    disk.remove(f"{directory}/{_NAME}")
 
 
 def load_place(disk: Disk, directory: str) -> PartPlace | None:
@@ -81,13 +89,28 @@ def directories(disk: Disk) -> Iterator[str]:
 def places(disk: Disk) -> Iterator[PartPlace]:
     """Iterate over the generations that count. Raises UnknownFormat."""
     for directory in directories(disk):
-        try:
-            place = load_place(disk, directory)
-        except StoreDamaged as error:
-            _log.error("compaction_manifest_damaged", extra={"reason": str(error)})
-            place = _newest(disk, directory)
+        place = counting(disk, directory)
         if place is not None:
             yield place
+
+
+def counting(disk: Disk, directory: str) -> PartPlace | None:
+    """Return the generation that counts; None where none does. Raises UnknownFormat."""
+    try:
+        place = load_place(disk, directory)
+    except StoreDamaged as error:
+        _log.error("compaction_manifest_damaged", extra={"reason": str(error)})
+        return _newest(disk, directory)
+    if place is None:
+        # A crash before the first one leaves this too, and that file is as good.
+        return _newest(disk, directory)
+    if place.generation == _NO_GENERATION:
+        return None
+    if f"{place.generation:020d}" in disk.names(directory):
+        return place
+    reason = f"{directory}/{_NAME} names generation {place.generation}, which is not there"
+    _log.error("compaction_manifest_damaged", extra={"reason": reason})
+    return _newest(disk, directory) or place
 
 
 def leftovers(disk: Disk, directory: str, generation: int) -> list[str]:
