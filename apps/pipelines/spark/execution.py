@@ -6,7 +6,6 @@ published together. Knows jobs by their names; what a copying job does is in its
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import publishing
 from apps.pipelines.services.publications import InputRange, Publication, StagedFile
 from apps.pipelines.spark import archiving, compacting, ingesting, lake
+from apps.pipelines.spark.inputs import database_input
 from apps.pipelines.spark.jobs import Window, function_of
 from apps.pipelines.spark.schemas import checked
 from apps.pipelines.spark.staging import Staging
@@ -123,8 +123,7 @@ def _inputs(
     promised = 0
     for name in job.reads:
         if not TABLES[name].in_lake:
-            inputs = import_module("apps.pipelines.spark.inputs")
-            frames[name] = inputs.database_input(spark, name, window)
+            frames[name] = database_input(spark, name, window)
             continue
         parts = [lake.resolve(place.lake, name, window, topics=run.topics)]
         frames[name] = lake.frame_of(spark, parts[0], window)

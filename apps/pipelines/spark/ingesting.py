@@ -7,17 +7,17 @@ So a message is in bronze once, whatever is killed, and whether this or a stream
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from apps.engine.codec.layout import TRACE_TOPIC
 from apps.engine.offline.view import StoreView
 from apps.groups.models.fields import TOPIC_CHARACTERS_MAX
 from apps.pipelines.models import IngestPosition, PipelineRun, PipelineStream
 from apps.pipelines.place import Place
 from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
 from apps.pipelines.spark import logreading
-from apps.pipelines.spark.logreading import TRACE_TOPIC, Key, Ranges, messages_of
+from apps.pipelines.spark.logreading import Key, Ranges, messages_of
 from apps.pipelines.spark.staging import Staging, check_offsets
 from apps.pipelines.tables import TABLES
 
@@ -171,8 +171,9 @@ def _copied(spark: "SparkSession", ranges: Ranges, place: Place, staging: Stagin
 def _traced(spark: "SparkSession", ranges: Ranges, place: Place, staging: Staging) -> Copied:
     if not ranges:
         return Copied()
-    trace_rows = import_module("apps.pipelines.spark.tracing").trace_rows
     from pyspark.sql import functions as sql
+
+    from apps.pipelines.spark.tracing import trace_rows
 
     rows, read = counted(logreading.read(spark, place.store, ranges))
     # Anybody may write there: what names no topic is not to become the name of a directory.

@@ -20,7 +20,6 @@ from apps.pipelines.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-TRACE_TOPIC = f"{layout.SYSTEM_PREFIX}trace"
 MESSAGES = TABLES["bronze.messages"]
 
 # Numbers that a client gives its messages without the broker's help.
@@ -111,7 +110,7 @@ def messages_of(rows: "DataFrame", *, bodies: bool = True) -> "DataFrame":
 
     column = sql.col
     said = sql.col("properties")
-    is_numbered = said[_SEQ_PRODUCER].isNotNull()
+    is_numbered = said[_SEQ_PRODUCER].isNotNull() & said[_SEQ_NUMBER].isNotNull()
     is_returned = reduce(
         lambda one, other: one | other,
         [column("topic").startswith(p) for p in (layout.RETRY_PREFIX, layout.DEAD_LETTER_PREFIX)],
@@ -140,6 +139,9 @@ def messages_of(rows: "DataFrame", *, bodies: bool = True) -> "DataFrame":
         "producer": sql.when(is_numbered, said[_SEQ_PRODUCER]).otherwise(
             text(column("producerId"))
         ),
+        "numbering": sql.when(is_numbered, "sequence").when(
+            column("producerId").isNotNull(), "idempotent"
+        ),
         "epoch": sql.when(is_numbered, said[_SEQ_EPOCH].try_cast("bigint")),
         "seq": sql.when(is_numbered, said[_SEQ_NUMBER].try_cast("bigint")).otherwise(column("seq")),
         "born_at": column("timestamp"),
@@ -149,6 +151,7 @@ def messages_of(rows: "DataFrame", *, bodies: bool = True) -> "DataFrame":
         "origin_topic": origin(sql.coalesce(said[names.DLQ_ORIGIN_TOPIC], said[names.RETRY_TOPIC])),
         "origin_queue": origin(said[names.ORIGIN_QUEUE].try_cast("int")),
         "origin_offset": origin(said[names.ORIGIN_OFFSET].try_cast("bigint")),
+        "resent_by": said[names.RESENT_BY],
         "born_host": column("bornHost"),
         "store_bytes": column("storeSize"),
         "body_bytes": sql.octet_length("value"),

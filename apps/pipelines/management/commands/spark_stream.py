@@ -3,7 +3,6 @@
 import argparse
 import sys
 import threading
-from importlib import import_module
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -14,7 +13,7 @@ from apps.core.exceptions import ProblemError
 from apps.pipelines import conf
 from apps.pipelines.management import running
 from apps.pipelines.services import presence
-from apps.pipelines.spark import session
+from apps.pipelines.spark import session, streaming
 from apps.pipelines.spark.runner import sentence_of
 from apps.pipelines.spark.streams import Teller, listener
 
@@ -57,7 +56,6 @@ class Command(BaseCommand):
                 error = str(problem)
                 raise running.refused(problem) from problem
             running.catch_signals(stopping)
-            streaming = import_module("apps.pipelines.spark.streaming")
             teller.start()
             spark.streams.addListener(listener(teller.put))
             try:
