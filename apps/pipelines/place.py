@@ -1,0 +1,19 @@
+"""Where pipelines read and write. Knows paths and a URL; no settings, no Spark."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The directories and the broker of a run.
+
+    `lake` is where its Parquet files lie and `store` the broker's data directory, which executors
+    must see too. `server` is the broker's URL, for what is not in files. Without `bodies` no
+    message's body is copied.
+    """
+
+    lake: Path
+    store: Path
+    server: str
+    bodies: bool
