@@ -74,6 +74,7 @@ _ALL = (
         reads=("bronze.messages",),
         writes=("gold.queue_shares", "gold.hot_keys"),
         every_s=_HOUR_S,
+        lookback_s=_DAY_S,
     ),
     Job(
         name="rates",
@@ -81,6 +82,7 @@ _ALL = (
         reads=("bronze.messages", "bronze.trace"),
         writes=("gold.rates",),
         every_s=5 * _MINUTE_S,
+        lookback_s=_HOUR_S,
     ),
     Job(
         name="backlog",
@@ -119,6 +121,7 @@ _ALL = (
         reads=("bronze.messages", "bronze.trace"),
         writes=("gold.quality",),
         every_s=_HOUR_S,
+        lookback_s=_DAY_S,
     ),
     Job(
         name="compact",

@@ -42,6 +42,7 @@ class LossTotal(Result):
     producers = models.BigIntegerField()
     gaps = models.BigIntegerField()
     missing = models.BigIntegerField()
+    recovered = models.BigIntegerField()
     stored_twice = models.BigIntegerField()
     consumed_twice = models.BigIntegerField()
 
@@ -86,6 +87,9 @@ class Disorder(Result):
     client = result.text()
     other_client = result.text(null=True)
     at = models.DateTimeField()
+    pattern = result.text()
+    times = models.BigIntegerField()
+    in_all = models.BigIntegerField()
 
     class Meta(Result.Meta):
         constraints = [
