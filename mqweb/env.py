@@ -144,6 +144,19 @@ VARIABLES = (
         default="24h",
         meaning="how long messages without a body stay in compacted topics",
     ),
+    Variable(
+        name="MQWEB_SPARK", default="off", meaning="who runs pipelines: nobody, a worker, on demand"
+    ),
+    Variable(name="MQWEB_SPARK_MASTER", default="local[2]", meaning="where Spark runs its tasks"),
+    Variable(name="MQWEB_SPARK_MEMORY", default="1g", meaning="heap of Spark's driver"),
+    Variable(name="MQWEB_SPARK_EXECUTOR_MEMORY", default="1g", meaning="heap of an executor"),
+    Variable(name="MQWEB_SPARK_EXECUTOR_CORES", default="2", meaning="tasks of an executor"),
+    Variable(name="MQWEB_SPARK_CONF", default="", meaning="more settings of Spark: k=v;k=v"),
+    Variable(name="MQWEB_SPARK_CONF_FILE", default="", meaning="a file of more settings of Spark"),
+    Variable(name="MQWEB_LAKE", default="", meaning="directory of the lake instead of <data>/lake"),
+    Variable(name="MQWEB_LAKE_BODIES", default="keep", meaning="whether bodies are copied"),
+    Variable(name="MQWEB_LAKE_RETENTION", default="400d", meaning="how long the lake keeps rows"),
+    Variable(name="MQWEB_ARCHIVE", default="off", meaning="whether old segments are archived"),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -193,6 +206,10 @@ _TRANSACTION_IMMUNITY_MS_MAX = 86_400_000
 _TRANSACTION_CHECK_MS_MIN = 100
 _TRANSACTION_CHECK_MS_MAX = 86_400_000
 _TRANSACTION_CHECKS_MAX = 1_000
+_SPARK_CORES_MAX = 1_024
+_SPARK_MASTERS = re.compile(
+    r"local(\[([1-9][0-9]{0,3}|\*)\])?|local-cluster\[\d+,\d+,\d+\]|yarn|spark://\S+|k8s://\S+"
+)
 # As many digits as are read.
 _RETENTION_BYTES_MAX = 999_999_999_999
 
@@ -248,6 +265,17 @@ class Environment:
     compaction_messages_min: int
     compaction_keys_max: int
     compaction_tombstone_ms: int
+    spark: str
+    spark_master: str
+    spark_memory: str
+    spark_executor_memory: str
+    spark_executor_cores: int
+    spark_conf: Mapping[str, str]
+    spark_conf_file: Path | None
+    lake: Path
+    lake_bodies: bool
+    lake_retention_ms: int
+    archive: bool
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -265,10 +293,11 @@ def read(environ: Mapping[str, str]) -> Environment:
     A variable that is set to the empty string counts as unset.
     """
     values = {name: environ.get(name, "") or default for name, default in _DEFAULTS.items()}
+    data = Path(values["MQWEB_DATA"]).expanduser().resolve()
     host = _host(values["MQWEB_HOST"])
     port = _integer(values, "MQWEB_PORT", 1, 65_535)
     return Environment(
-        data=Path(values["MQWEB_DATA"]).expanduser().resolve(),
+        data=data,
         host=host,
         port=port,
         database_url=_url(values, "DATABASE_URL", ("postgres", "postgresql")),
@@ -344,6 +373,17 @@ def read(environ: Mapping[str, str]) -> Environment:
         compaction_tombstone_ms=_duration_ms(
             "MQWEB_COMPACTION_TOMBSTONE", values["MQWEB_COMPACTION_TOMBSTONE"]
         ),
+        spark=_choice(values, "MQWEB_SPARK", ("off", "on", "demand")),
+        spark_master=_spark_master(values["MQWEB_SPARK_MASTER"]),
+        spark_memory=_heap(values, "MQWEB_SPARK_MEMORY"),
+        spark_executor_memory=_heap(values, "MQWEB_SPARK_EXECUTOR_MEMORY"),
+        spark_executor_cores=_integer(values, "MQWEB_SPARK_EXECUTOR_CORES", 1, _SPARK_CORES_MAX),
+        spark_conf=_spark_conf(values["MQWEB_SPARK_CONF"]),
+        spark_conf_file=_path(values["MQWEB_SPARK_CONF_FILE"]),
+        lake=_path(values["MQWEB_LAKE"]) or data / "lake",
+        lake_bodies=_choice(values, "MQWEB_LAKE_BODIES", ("keep", "drop")) == "keep",
+        lake_retention_ms=_duration_ms("MQWEB_LAKE_RETENTION", values["MQWEB_LAKE_RETENTION"]),
+        archive=_choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),
@@ -426,6 +466,37 @@ def _hours(name: str, text: str) -> tuple[int, ...]:
     if not words or not all(re.fullmatch(r"[01]?[0-9]|2[0-3]", word, re.ASCII) for word in words):
         raise Refused(f"{name}={text[:40]!r}: must be hours from 0 to 23, such as 04 or 03;04")
     return tuple(sorted({int(word) for word in words}))
+
+
+def _path(value: str) -> Path | None:
+    return Path(value).expanduser().resolve() if value else None
+
+
+def _spark_master(value: str) -> str:
+    if not _SPARK_MASTERS.fullmatch(value):
+        raise Refused(
+            f"MQWEB_SPARK_MASTER={value[:80]!r}: must be local[N], local-cluster[N,CORES,MB], "
+            "spark://HOST:PORT, yarn or k8s://HOST:PORT"
+        )
+    return value
+
+
+def _heap(values: Mapping[str, str], name: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,5}[mg]", values[name], re.ASCII):
+        raise Refused(f"{name}={values[name][:40]!r}: must be a number and m or g, such as 1g")
+    return values[name]
+
+
+def _spark_conf(value: str) -> Mapping[str, str]:
+    """Return settings written as `spark.a=1;spark.b=x,y`; values may hold all but semicolons."""
+    found = {}
+    for line in filter(None, (line.strip() for line in value.split(";"))):
+        name, is_there, setting = line.partition("=")
+        # The value may hold a password, so a refusal must not repeat it.
+        if not is_there or not re.fullmatch(r"spark\.[A-Za-z0-9._-]+", name.strip()):
+            raise Refused("MQWEB_SPARK_CONF: must be spark.NAME=VALUE, separated by semicolons")
+        found[name.strip()] = setting.strip()
+    return found
 
 
 def _choice(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:

@@ -13,6 +13,7 @@ SCHEDULE: Mapping[str, int] = {
     "groups.expire_silent_clients": 10,
     "topics.expire_unused_topics": 10,
     "transactions.give_up": 10,
+    "pipelines.launch": 10,
     "groups.rebalance": 20,
     "metrics.roll_up_statistics": 20,
     "groups.prune_history": 600,

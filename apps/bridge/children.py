@@ -33,6 +33,8 @@ class Program:
     harsher_signals: Sequence[signal.Signals] = (signal.SIGKILL,)
     final_codes: frozenset[int] = FINAL
     """Exit codes after which another start would end the same way."""
+    resting_codes: frozenset[int] = frozenset()
+    """Exit codes after which it is not started again, and the others go on without it."""
     is_finite: bool = False
     """Whether it has done its work when it ends with exit code 0."""
     environ: Mapping[str, str] | None = None

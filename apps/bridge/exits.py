@@ -18,6 +18,14 @@ class Exit(IntEnum):
     """The engine could not trust the disk any more; a start recovers."""
     UNOPENABLE = 5
     """The store cannot be opened and a person must look; what was written is as it was."""
+    LACKING = 6
+    """What this command needs is not installed, as Java or PySpark; all others do without."""
+    RUN_FAILED = 7
+    """`spark_job`: the run failed; its row and its log say why."""
+    RUN_CANCELLED = 8
+    """`spark_job`: the run was called off."""
+    RUN_INTERRUPTED = 9
+    """`spark_job`: the run was cut off, by a signal or by the end of its worker."""
     DAMAGED_FILES = 10
     """`verifystore`: a small file that a store cannot be opened without is damaged."""
     DAMAGED_LOG = 11

@@ -19,12 +19,16 @@ FLAGS: Mapping[str, str] = MappingProxyType(
         "--flush-interval-ms": "MQWEB_FLUSH_INTERVAL_MS",
         "--segment-bytes": "MQWEB_SEGMENT_BYTES",
         "--read-threads": "MQWEB_READ_THREADS",
+        "--spark": "MQWEB_SPARK",
+        "--spark-master": "MQWEB_SPARK_MASTER",
         "--allowed-hosts": "MQWEB_ALLOWED_HOSTS",
         "--failpoints": "MQWEB_FAILPOINTS",
         "--log-level": "MQWEB_LOG_LEVEL",
     }
 )
 
+_WITHOUT_VALUE: Mapping[str, str] = MappingProxyType({"--spark": "on"})
+"""What flags mean that are given without a value."""
 
 SWITCHES: Mapping[str, str] = MappingProxyType(
     {"--take-over": "end the process that holds the store, and take its place (Linux)"}
@@ -35,7 +39,15 @@ SWITCHES: Mapping[str, str] = MappingProxyType(
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the flags, so that `--help` lists them and a misspelt one is refused."""
     for flag, variable in FLAGS.items():
-        parser.add_argument(flag, dest=variable, metavar="VALUE", help=f"overrides {variable}")
+        alone = _WITHOUT_VALUE.get(flag)
+        parser.add_argument(
+            flag,
+            dest=variable,
+            metavar="VALUE",
+            nargs=None if alone is None else "?",
+            const=alone,
+            help=f"overrides {variable}",
+        )
 
 
 def add_switches(parser: argparse.ArgumentParser) -> None:

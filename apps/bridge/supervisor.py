@@ -169,6 +169,11 @@ class Supervisor:
             if code == Exit.OK and part.program.is_finite:
                 self._parts.remove(part)
                 continue
+            if code in part.program.resting_codes:
+                self._parts.remove(part)
+                extra = {"part": part.program.name, "code": code}
+                _log.error("part_given_up", extra=extra)
+                continue
             if now_ms - part.started_ms >= HEALTHY_MS:
                 part.pause_ms = PAUSE_MS_MIN
             part.start_at_ms = now_ms + part.pause_ms

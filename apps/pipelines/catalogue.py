@@ -133,3 +133,6 @@ _ALL = (
 )
 
 JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}
+
+COPYING = frozenset(job.name for job in _ALL if LOG in job.reads or not job.writes)
+"""Jobs that know by themselves what is new: their runs replace nothing, and go one by one."""

@@ -256,3 +256,20 @@ def test_a_program_that_runs_once_is_told_to_stop_as_well() -> None:
     assert code == 0
     assert supervisor.is_stopping
     assert world.history == ["prepare starts", "prepare SIGTERM"]
+
+
+def test_a_part_that_rests_is_given_up_and_the_others_go_on() -> None:
+    world = World()
+
+    def end() -> None:
+        world.children[-1].code = Exit.LACKING
+
+    world.script = [end, *[nothing] * 60, stop]
+    supervisor = world.supervisor()
+    supervisor.add(program("broker"))
+    supervisor.add(program("spark", resting_codes=frozenset({Exit.LACKING})))
+
+    code = supervisor.run(has_started=lambda: True)
+
+    assert code == Exit.OK
+    assert world.history == ["broker starts", "spark starts", "broker SIGTERM"]

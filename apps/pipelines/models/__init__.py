@@ -4,6 +4,7 @@ from apps.pipelines.models.lake import ArchivedSegment, IngestPosition, LakeFile
 from apps.pipelines.models.results import RESULTS
 from apps.pipelines.models.runs import PipelineRun, RunInput, RunState, Trigger
 from apps.pipelines.models.streams import PipelineStream, StreamBatch
+from apps.pipelines.models.workers import PipelineWorker
 
 __all__ = [
     "RESULTS",
@@ -12,6 +13,7 @@ __all__ = [
     "LakeFile",
     "PipelineRun",
     "PipelineStream",
+    "PipelineWorker",
     "RunInput",
     "RunState",
     "StreamBatch",

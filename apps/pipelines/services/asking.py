@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import InvalidArgument, UnknownTopic
-from apps.pipelines.catalogue import JOBS
+from apps.pipelines.catalogue import COPYING, JOBS
 from apps.pipelines.models import IngestPosition, LakeFile, PipelineRun, RunState, Trigger
 from apps.pipelines.models.runs import ACTIVE
 from apps.pipelines.versions import code_version
@@ -57,7 +57,8 @@ def ask(
 
     `topics` empty is all of them. With `replace` a run that is done does not count; one that waits
     or runs does, since it has yet to read. A new run `replaces` the one whose results for the same
-    job, window, topics and parameters are to be seen now, of whatever version of the code.
+    job, window, topics and parameters are to be seen now, of whatever version of the code; those of
+    jobs that copy replace nothing.
 
     Raises InvalidArgument for an unknown job, a window that is empty, has not ended or is longer
     than a year, and parameters that are no plain values; UnknownTopic for a topic that neither the
@@ -196,7 +197,7 @@ def _made(wish: _Wish, *, key: str, version: str, trigger: Trigger, by: str) -> 
         trigger=trigger,
         requested_by=by[:255],
         requested_at=timezone.now(),
-        replaces=shown.first(),
+        replaces=None if wish.job in COPYING else shown.first(),
     )
 
 

@@ -84,6 +84,8 @@ class Command(BaseCommand):
             # Last to start, so first to stop: what a worker holds is settled with the broker.
             for program in _clockwork(settings.MQWEB.worker_processes, inherited):
                 supervisor.add(program)
+            if settings.MQWEB.spark == "on":
+                supervisor.add(_spark(inherited))
             return True
 
         return supervisor.run(has_started=has_started)
@@ -141,6 +143,19 @@ def _manage(command: str, inherited: int) -> Program:
         name=command,
         command=[sys.executable, sys.argv[0], command],
         is_finite=command == "prepare",
+        environ=os.environ,
+        inherited=(inherited,),
+    )
+
+
+def _spark(inherited: int) -> Program:
+    """Return the worker of the pipelines, which keeps the streams as well."""
+    return Program(
+        name="spark",
+        command=[sys.executable, sys.argv[0], "spark_worker", "--streams"],
+        # Without Java everything else goes on, and so it does whatever becomes of a job.
+        final_codes=frozenset(),
+        resting_codes=frozenset({Exit.LACKING, Exit.REFUSED}),
         environ=os.environ,
         inherited=(inherited,),
     )

@@ -1,0 +1,25 @@
+"""Django settings to what pipelines need to know. Decides nothing; imports no Spark."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from apps.pipelines.place import Place
+
+
+def place() -> Place:
+    """Return where runs of this installation read and write."""
+    environment = settings.MQWEB
+    host = f"[{environment.host}]" if ":" in environment.host else environment.host
+    return Place(
+        lake=environment.lake,
+        store=environment.store,
+        server=f"http://{host}:{environment.port}",
+        bodies=environment.lake_bodies,
+    )
+
+
+def directory() -> Path:
+    """Return the directory of Spark's own files: logs of runs, scratch space, the bundle."""
+    data: Path = settings.MQWEB.data
+    return data / "spark"

@@ -1,0 +1,1 @@
+"""What is read of runs, results and files. Knows rows; changes none, and no Spark."""

@@ -1,0 +1,107 @@
+"""Variables of Spark and the lake: what is read, what is refused, what a session is made with."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.bridge import flags
+from apps.core.exceptions import ProblemError
+from apps.pipelines import conf
+from apps.pipelines.spark import session
+from mqweb import env
+
+
+def test_nothing_is_started_and_all_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    found = env.read({"MQWEB_DATA": str(tmp_path)})
+
+    assert (found.spark, found.spark_master, found.spark_memory) == ("off", "local[2]", "1g")
+    assert (found.lake, found.lake_bodies, found.archive) == (tmp_path / "lake", True, False)
+    assert found.lake_retention_ms == 400 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MQWEB_SPARK", "yes"),
+        ("MQWEB_SPARK_MASTER", "local[two]"),
+        ("MQWEB_SPARK_MASTER", "http://host"),
+        ("MQWEB_SPARK_MEMORY", "1 GB"),
+        ("MQWEB_SPARK_EXECUTOR_MEMORY", "0g"),
+        ("MQWEB_SPARK_EXECUTOR_CORES", "0"),
+        ("MQWEB_SPARK_CONF", "spark.a"),
+        ("MQWEB_SPARK_CONF", "a=1"),
+        ("MQWEB_LAKE_BODIES", "some"),
+        ("MQWEB_LAKE_RETENTION", "for ever"),
+        ("MQWEB_ARCHIVE", "1"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(env.Refused, match=name):
+        env.read({name: value})
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local-cluster[1,1,800]", "spark://h:7077", "yarn", "k8s://h"]
+)
+def test_masters_of_spark_are_taken(master: str) -> None:
+    assert env.read({"MQWEB_SPARK_MASTER": master}).spark_master == master
+
+
+def test_spark_needs_no_value_on_the_command_line() -> None:
+    assert flags.variables_of(["runmq", "--spark"]) == {"MQWEB_SPARK": "on"}
+    assert flags.variables_of(["runmq", "--spark", "demand", "--port", "81"]) == {
+        "MQWEB_SPARK": "demand",
+        "MQWEB_PORT": "81",
+    }
+
+
+def test_where_runs_read_and_write_follows_the_settings(settings: Any, tmp_path: Path) -> None:
+    settings.MQWEB = env.read(
+        {"MQWEB_DATA": str(tmp_path), "MQWEB_HOST": "::1", "MQWEB_LAKE_BODIES": "drop"}
+    )
+
+    place = conf.place()
+
+    assert (place.lake, place.store) == (tmp_path / "lake", tmp_path / "store")
+    assert (place.server, place.bodies) == ("http://[::1]:8000", False)
+
+
+def test_a_local_session_stays_on_this_machine_and_operators_have_the_last_word(
+    settings: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "conf"
+    file.write_text("# comment\nspark.a 1 2\nspark.b=3\nspark.c\nother x\n")
+    settings.MQWEB = env.read(
+        {
+            "MQWEB_SPARK_MEMORY": "512m",
+            "MQWEB_SPARK_CONF": "spark.b=4; spark.sql.shuffle.partitions=9",
+            "MQWEB_SPARK_CONF_FILE": str(file),
+        }
+    )
+
+    found = session.spark_settings(tmp_path, "local[2]")
+
+    assert (found["spark.a"], found["spark.b"]) == ("1 2", "4")
+    assert found["spark.sql.shuffle.partitions"] == "9"
+    assert found["spark.driver.memory"] == "512m"
+    assert found["spark.driver.bindAddress"] == "127.0.0.1"
+    assert found["spark.sql.session.timeZone"] == "UTC"
+    assert "spark.executor.memory" not in found
+    assert "spark.c" not in found
+
+
+def test_executors_of_a_cluster_have_their_own_memory(settings: Any, tmp_path: Path) -> None:
+    settings.MQWEB = env.read({"MQWEB_SPARK_EXECUTOR_MEMORY": "3g"})
+
+    found = session.spark_settings(tmp_path, "local-cluster[1,1,800]")
+
+    assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("3g", "2")
+    assert "spark.driver.bindAddress" not in found
+
+
+def test_a_file_of_settings_that_is_not_there_is_told(settings: Any, tmp_path: Path) -> None:
+    settings.MQWEB = env.read({"MQWEB_SPARK_CONF_FILE": str(tmp_path / "gone")})
+
+    with pytest.raises(ProblemError, match="MQWEB_SPARK_CONF_FILE"):
+        session.spark_settings(tmp_path, "local")
