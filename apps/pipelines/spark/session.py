@@ -94,7 +94,8 @@ def open_session(*, name: str, master: str | None = None) -> "SparkSession":
     spark.sparkContext.setLogLevel("WARN")
     # It tells of every connection that is closed.
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    _register(spark)
+    if not is_local(master):
+        _register(spark)
     _log.info("spark_started", extra={"master": master, "version": spark.version})
     return spark
 
