@@ -149,7 +149,7 @@ def batches(of: PipelineStream, *, before: int | None = None, lines_max: int) ->
 
 
 def _newest(found: QuerySet[PipelineRun]) -> QuerySet[PipelineRun]:
-    return found.order_by("job", "-pk").distinct("job").defer("lineage", "parameters")
+    return found.order_by("job", "-pk").distinct("job").defer("lineage")
 
 
 def _waiting() -> Mapping[str, int]:

@@ -34,11 +34,15 @@ def fill(name: str, *, count: int = 1) -> None:
             made = run(job.name, hours_ago=hours_ago)
             for table in job.writes:
                 if TABLES[table].model:
-                    texts = {
+                    texts: dict[str, Any] = {
                         column.name: name
                         for column in TABLES[table].columns
                         if column.kind == "string" and not column.is_nullable
                     }
+                    # What failed or is behind is what there is to see.
+                    said = {"gold.retries": {"attempts": 3, "final": "dead"}}.get(table, {})
+                    said |= {"gold.backlog": {"lag": 5}}.get(table, {})
+                    texts |= said
                     row(table, made, **texts)
                     if "group" in texts:
                         row(table, made, **{**texts, "group": ""})
@@ -76,7 +80,8 @@ def test_every_page_shows_rows_in_few_queries_however_many_there_are(browser: Cl
             answer = browser.get(path)
         assert answer.status_code == 200, path
         assert len(asked) <= QUERIES_MAX, (path, [query["sql"][:90] for query in asked])
-        assert path == "/pipelines/" or "orders" in text_of(answer) or "runs" in path
+        job = path.split("/")[-2]
+        assert job not in PICTURES or "orders" in text_of(answer), path
 
 
 @pytest.mark.parametrize("job", sorted(set(PICTURES) - {"quality"}))
