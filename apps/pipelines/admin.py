@@ -149,7 +149,7 @@ class ResultAdmin(ReadOnlyAdmin):
     ordering = ["-id"]
     search_fields = ["run__id__exact"]
 
-    def get_list_display(self, request: HttpRequest) -> list[str]:
+    def get_list_display(self, request: HttpRequest) -> Any:
         """Return all columns; the run is its number, which no query is needed for."""
         names = [field.name for field in self.model._meta.fields if field.name not in ("id", "run")]
         return ["id", "run_id", *names]

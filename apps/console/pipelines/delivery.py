@@ -1,7 +1,7 @@
 """Delays, retries, dead letters, rebalances and the lake itself, as plots and tables."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from apps.console import plots
@@ -160,9 +160,10 @@ def rebalances(scope: Scope) -> Findings:
     """Show how often queues changed hands, hour by hour."""
     hours = delivery.rebalance_hours(scope)
     by_hour = {row["hour"]: row for row in hours}
-    first, last = (hours[0]["hour"], hours[-1]["hour"]) if hours else (None, None)
-    count = (last - first) // _HOUR + 1 if first is not None else 0
-    all_hours = [first + number * _HOUR for number in range(count)]
+    all_hours: list[datetime] = []
+    if hours:
+        first, last = hours[0]["hour"], hours[-1]["hour"]
+        all_hours = [first + number * _HOUR for number in range((last - first) // _HOUR + 1)]
     long = bucket_of(scope) != "minute"
     in_storms = [(by_hour.get(at, {}).get("in_storms") or 0) for at in all_hours]
     everything = [by_hour.get(at, {}).get("rebalances", 0) for at in all_hours]

@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import Count, Max, Q, Sum
 
 from apps.pipelines.models import LakeFile
-from apps.pipelines.models.results import (
+from apps.pipelines.models.results.delivery import (
     DeadCause,
     DelayStat,
     LatenessBar,
@@ -128,7 +128,7 @@ def lake_days(tables: tuple[str, ...], *, days_max: int) -> list[Row]:
         .annotate(rows_count=Sum("rows"), size_bytes=Sum("size_bytes"), files=Count("pk"))
         .order_by("-day")
     )
-    return list(found[:days_max])[::-1]
+    return [dict(row) for row in found[:days_max]][::-1]
 
 
 def lake_topics(tables: tuple[str, ...], *, lines_max: int) -> list[Row]:
@@ -145,4 +145,4 @@ def lake_topics(tables: tuple[str, ...], *, lines_max: int) -> list[Row]:
         )
         .order_by("-size_bytes", "table", "topic")
     )
-    return list(found[:lines_max])
+    return [dict(row) for row in found[:lines_max]]

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Q, Sum
 
-from apps.pipelines.models.results import (
+from apps.pipelines.models.results.integrity import (
     Disorder,
     DuplicateTotal,
     Loss,

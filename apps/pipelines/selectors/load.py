@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import F, Max, Q, Sum
 from django.db.models.functions import Trunc
 
-from apps.pipelines.models.results import BacklogPoint, HotKey, QueueShare, RateMinute
+from apps.pipelines.models.results.load import BacklogPoint, HotKey, QueueShare, RateMinute
 from apps.pipelines.selectors.results import Scope
 
 Row = dict[str, Any]

@@ -168,7 +168,7 @@ def _durations(now: datetime) -> Mapping[str, list[int]]:
     last = done.annotate(number=number).filter(number__lte=TREND_RUNS).order_by("pk")
     found: dict[str, list[int]] = defaultdict(list)
     for job, duration_ms in last.values_list("job", "duration_ms"):
-        found[job].append(duration_ms)
+        found[job].append(duration_ms or 0)
     return found
 
 

@@ -102,7 +102,7 @@ class ResultView(APIView):
             raise ValidationError({"format": [f"must be one of {', '.join(_FORMATS)}"]})
         scope = asked_results(query).scope(job_of_table(table))
         rows = scope.rows(model)
-        accepted = request.accepted_renderer.media_type  # type: ignore[attr-defined]
+        accepted = request.accepted_renderer.media_type
         if query.get("format", "csv" if accepted == exporting.MEDIA_TYPE else "json") == "csv":
             return exporting.answer(TABLES[table], rows)
         wanted = page_request(query)
