@@ -196,6 +196,8 @@ SPECTACULAR_SETTINGS = {
         "JobKindEnum": ["resend"],
         "JobStateEnum": "apps.deadletters.models.JobState",
         "DeadLetterStateEnum": "apps.deadletters.models.State",
+        "PipelineRunStateEnum": "apps.pipelines.models.RunState",
+        "PipelineTriggerEnum": "apps.pipelines.models.Trigger",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -1,6 +1,7 @@
 """Addresses of the pages. A name may hold any character, also a slash that was escaped."""
 
 from django.urls import path
+from django.views.generic import RedirectView
 
 from apps.console.pages import (
     clockwork,
@@ -13,6 +14,9 @@ from apps.console.pages import (
     overview,
     transactions,
 )
+from apps.console.pages.pipelines import overview as pipelines
+from apps.console.pages.pipelines import results as pipeline_results
+from apps.console.pages.pipelines import runs as pipeline_runs
 
 app_name = "console"
 
@@ -38,6 +42,14 @@ urlpatterns = [
     path("jobs/<int:number>", deadletters.job, name="job"),
     path("jobs/<int:number>/cancel", deadletters.cancel, name="cancel_job"),
     path("clockwork", clockwork.clockwork, name="clockwork"),
+    path("pipelines", RedirectView.as_view(url="/pipelines/")),
+    path("pipelines/", pipelines.pipelines, name="pipelines"),
+    path("pipelines/runs/", pipeline_runs.run_list, name="pipeline_runs"),
+    path("pipelines/runs/ask", pipeline_runs.ask, name="ask_for_run"),
+    path("pipelines/runs/<int:number>/", pipeline_runs.run, name="pipeline_run"),
+    path("pipelines/runs/<int:number>/cancel", pipeline_runs.cancel, name="cancel_run"),
+    path("pipelines/runs/<int:number>/rerun", pipeline_runs.rerun, name="rerun"),
+    path("pipelines/results/<str:job>/", pipeline_results.findings, name="pipeline_results"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/", group.group, name="group"),
 ]

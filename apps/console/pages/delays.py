@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, QueryDict
-from django.utils.dateparse import parse_datetime
 from rest_framework.exceptions import ValidationError
 
 from apps.console.board import Posted
 from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
 from apps.console.pages.searching import given, refusal_of
+from apps.console.pages.times import entered_time_ms
 from apps.core.actors import actor_of
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
-from apps.core.queries import asked_name, asked_number, asked_time_ms
+from apps.core.queries import asked_name, asked_number
 from apps.delays import selectors, services
 from apps.engine import limits
 from apps.engine.delaytypes import DelayedMessage, DelayedPage, Recall
@@ -99,8 +99,8 @@ def _searched(query: QueryDict) -> _Found:
         page = selectors.page(
             level=asked_number(entered, "level", lowest=1, highest=limits.DELAY_LEVELS_MAX),
             topic=asked_name(entered, "topic"),
-            from_ms=_time_ms(entered, "from"),
-            to_ms=_time_ms(entered, "to"),
+            from_ms=entered_time_ms(entered, "from"),
+            to_ms=entered_time_ms(entered, "to"),
             cursor=entered.get("cursor"),
             messages_max=MESSAGES_SHOWN,
         )
@@ -109,18 +109,6 @@ def _searched(query: QueryDict) -> _Found:
     except EngineError as error:
         return _Found(trouble=f"The list cannot be read: {error}.")
     return _Found(page=page)
-
-
-def _time_ms(entered: QueryDict, name: str) -> int | None:
-    """Return a time that was entered; a browser's field gives no offset, and means UTC here."""
-    text = str(entered.get(name) or "")
-    try:
-        found = parse_datetime(text)
-    except ValueError:
-        found = None
-    if found is not None and found.tzinfo is None:
-        entered[name] = f"{text}Z"
-    return asked_time_ms(entered, name)
 
 
 def _row(message: DelayedMessage) -> dict[str, object]:

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from mqclient import Admin, Producer, SimpleConsumer
 from mqclient.errors import MqError, UnknownTopic
 
+from apps.console.demo.numbers import GAP_EVERY, REPEAT_EVERY, FaultyNumbering
 from apps.console.demo.orders import Ledger, Shop
 from apps.console.demo.play import Part, Play, line
 from apps.console.demo.players import Reader, Seller
@@ -49,15 +50,31 @@ class Command(BaseCommand):
     def handle(self, *_: Any, **options: Any) -> None:
         """Play, report, and fail when an order's steps came out of order or went missing."""
         run = uuid.uuid4().hex[:8]
+        numbering = FaultyNumbering()
         with ExitStack() as opened:
             try:
-                play = self._stage(opened, run=run, server=options["server"], rate=options["rate"])
+                play = self._stage(
+                    opened,
+                    run=run,
+                    numbering=numbering,
+                    server=options["server"],
+                    rate=options["rate"],
+                )
                 opened.enter_context(_stopped_by_signals(play))
                 self.stdout.write(f"run {run} plays on {options['server']}; Ctrl-C ends it")
+                self.stdout.write(
+                    "its messages are numbered, and on purpose one number in "
+                    f"{GAP_EVERY} is left out and one in {REPEAT_EVERY} given twice: "
+                    "examples/lost_messages.py finds them"
+                )
                 standings = play.run(seconds=options["seconds"])
             except MqError as error:
                 raise CommandError(f"{error.code}: {error}") from error
         self.stdout.write(line(standings, trouble=""))
+        self.stdout.write(
+            f"producer {numbering.producer}: {numbering.gap_count} numbers left out, "
+            f"{numbering.repeat_count} given twice"
+        )
         wrong = [one for one in standings if one.out_of_order or one.missing]
         for one in wrong:
             self.stderr.write(
@@ -67,10 +84,18 @@ class Command(BaseCommand):
             raise CommandError("the check failed")
         self.stdout.write(self.style.SUCCESS("every order was seen in order by every group"))
 
-    def _stage(self, opened: ExitStack, *, run: str, server: str, rate: float) -> Play:
+    def _stage(
+        self,
+        opened: ExitStack,
+        *,
+        run: str,
+        numbering: FaultyNumbering,
+        server: str,
+        rate: float,
+    ) -> Play:
         with Admin(server) as admin:
             _make_topic(admin)
-        producer = opened.enter_context(Producer(server))
+        producer = opened.enter_context(Producer(server, interceptors=[numbering]))
         seller = Seller(producer, Shop(run=run, dice=random.Random()), topic=TOPIC)
         parts = {}
         for group, pause_s in GROUPS.items():

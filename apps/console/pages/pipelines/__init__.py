@@ -1,0 +1,1 @@
+"""Pages of the pipelines. A page reads services and selectors, and renders."""

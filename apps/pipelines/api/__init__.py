@@ -1,0 +1,1 @@
+"""REST of runs, results, files and streams."""

@@ -1,0 +1,1 @@
+"""REST views of the pipelines: translate, call one service or selector, translate back."""

@@ -1,0 +1,193 @@
+"""Runs, jobs and streams as read from the rows. A number of queries that does not grow with them.
+
+Knows the catalogue; says nothing of what a job found.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, F, Q, QuerySet, Sum, Window
+from django.db.models.functions import RowNumber
+
+from apps.core.exceptions import ProblemError
+from apps.core.moments import moment, ms_of
+from apps.core.pagination import ROW_MAX
+from apps.pipelines.catalogue import JOBS, Job
+from apps.pipelines.models import (
+    LakeFile,
+    PipelineRun,
+    PipelineStream,
+    RunInput,
+    RunState,
+    StreamBatch,
+)
+from apps.pipelines.models.runs import ACTIVE
+
+# Runs whose durations make a job's trend, of at most so many days.
+TREND_RUNS = 30
+TREND_DAYS = 30
+_SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A job with its newest run, the one that was done last, and how long the last ones took.
+
+    `next_start` to `next_end` is the next window that will be whole; it can be asked for from its
+    end on. `waiting` are runs that wait or run. `durations_ms` are the oldest first.
+    """
+
+    job: Job
+    last: PipelineRun | None
+    last_done: PipelineRun | None
+    next_start: datetime
+    next_end: datetime
+    waiting: int
+    durations_ms: Sequence[int]
+
+
+def standings(now: datetime) -> list[Standing]:
+    """Return every job of the catalogue as it stands."""
+    newest = {run.job: run for run in _newest(PipelineRun.objects.all())}
+    done = {run.job: run for run in _newest(PipelineRun.objects.filter(state=RunState.DONE))}
+    waiting = _waiting()
+    durations = _durations(now)
+    return [
+        _standing(job, newest=newest, done=done, waiting=waiting, durations=durations, now=now)
+        for job in JOBS.values()
+    ]
+
+
+def standing(name: str, now: datetime) -> Standing:
+    """Return one job as it stands; raise ProblemError `not_found` for an unknown one."""
+    if name not in JOBS:
+        raise ProblemError("not_found", f"there is no job {name[:40]!r}")
+    return next(found for found in standings(now) if found.job.name == name)
+
+
+def next_window(job: Job, now: datetime) -> tuple[datetime, datetime]:
+    """Return the window of a job's schedule that `now` lies in: the next one to be whole."""
+    every_ms = job.every_s * _SECOND_MS
+    start = moment(ms_of(now) // every_ms * every_ms)
+    return start, start + timedelta(seconds=job.every_s)
+
+
+def runs(
+    *,
+    job: str | None = None,
+    state: str | None = None,
+    before: int | None = None,
+    lines_max: int,
+) -> list[PipelineRun]:
+    """Return runs, the newest first, from the one before number `before` on."""
+    found = PipelineRun.objects.all()
+    if job is not None:
+        found = found.filter(job=job)
+    if state is not None:
+        found = found.filter(state=state)
+    if before is not None:
+        found = found.filter(pk__lt=before)
+    return list(found.order_by("-pk")[:lines_max])
+
+
+def run(number: int) -> PipelineRun:
+    """Return a run; raise ProblemError `not_found` where there is none."""
+    found = PipelineRun.objects.filter(pk=number).first() if 0 < number <= ROW_MAX else None
+    if found is None:
+        raise ProblemError("not_found", f"there is no run {number}")
+    return found
+
+
+def inputs(of: PipelineRun, *, lines_max: int) -> list[RunInput]:
+    """Return what went into a run, by table, topic and queue."""
+    return list(of.inputs.order_by("table", "topic", "queue", "pk")[:lines_max])
+
+
+def input_sums(of: PipelineRun) -> Mapping[str, int]:
+    """Return how many ranges there are, and how many rows they have together."""
+    found = of.inputs.aggregate(ranges=Count("pk"), rows=Sum("rows"))
+    return {"ranges": found["ranges"], "rows": found["rows"] or 0}
+
+
+def files(of: PipelineRun, *, lines_max: int) -> list[LakeFile]:
+    """Return the files a run made, also those that were replaced since."""
+    return list(of.files.order_by("pk")[:lines_max])
+
+
+def file_sums(of: PipelineRun) -> Mapping[str, int]:
+    """Return how many files a run made, of how many rows and bytes; and how many are there yet."""
+    found = of.files.aggregate(
+        files=Count("pk"),
+        kept=Count("pk", filter=Q(deleted_at=None)),
+        rows=Sum("rows"),
+        size_bytes=Sum("size_bytes"),
+    )
+    return {name: value or 0 for name, value in found.items()}
+
+
+def streams() -> list[PipelineStream]:
+    """Return the streams by name."""
+    return list(PipelineStream.objects.order_by("name"))
+
+
+def stream(name: str) -> PipelineStream:
+    """Return a stream; raise ProblemError `not_found` where there is none."""
+    found = PipelineStream.objects.filter(name=name).first() if "\0" not in name else None
+    if found is None:
+        raise ProblemError("not_found", f"there is no stream {name[:40]!r}")
+    return found
+
+
+def batches(of: PipelineStream, *, before: int | None = None, lines_max: int) -> list[StreamBatch]:
+    """Return batches of a stream, the newest first, from the one before number `before` on."""
+    found = of.batches.all()
+    if before is not None:
+        found = found.filter(number__lt=before)
+    return list(found.order_by("-number")[:lines_max])
+
+
+def _newest(found: QuerySet[PipelineRun]) -> QuerySet[PipelineRun]:
+    return found.order_by("job", "-pk").distinct("job").defer("lineage")
+
+
+def _waiting() -> Mapping[str, int]:
+    counted = PipelineRun.objects.filter(state__in=ACTIVE).order_by().values("job")
+    return {row["job"]: row["count"] for row in counted.annotate(count=Count("pk"))}
+
+
+def _durations(now: datetime) -> Mapping[str, list[int]]:
+    """Return how long the last runs of each job took that were done, the oldest first."""
+    done = PipelineRun.objects.filter(
+        state=RunState.DONE,
+        duration_ms__isnull=False,
+        requested_at__gte=now - timedelta(days=TREND_DAYS),
+    )
+    number = Window(RowNumber(), partition_by=F("job"), order_by=F("pk").desc())
+    last = done.annotate(number=number).filter(number__lte=TREND_RUNS).order_by("pk")
+    found: dict[str, list[int]] = defaultdict(list)
+    for job, duration_ms in last.values_list("job", "duration_ms"):
+        found[job].append(duration_ms or 0)
+    return found
+
+
+def _standing(
+    job: Job,
+    *,
+    newest: Mapping[str, PipelineRun],
+    done: Mapping[str, PipelineRun],
+    waiting: Mapping[str, int],
+    durations: Mapping[str, list[int]],
+    now: datetime,
+) -> Standing:
+    next_start, next_end = next_window(job, now)
+    return Standing(
+        job=job,
+        last=newest.get(job.name),
+        last_done=done.get(job.name),
+        next_start=next_start,
+        next_end=next_end,
+        waiting=waiting.get(job.name, 0),
+        durations_ms=durations.get(job.name, []),
+    )
