@@ -1,4 +1,4 @@
-"""Backlogs: how they grow, when they are gone, and why there is one. Docs: docs/JOBS-delivery.md.
+"""Backlogs: how they grow, when they are gone, and why there is one. Docs: docs/JOBS.md.
 
 Samples of progress and traces lie on one line of time, a group and topic each, and are looked at
 from each sample back: so no sample must find a partner among the traces.

@@ -1,4 +1,4 @@
-"""Delays: how punctual delayed messages were. Docs: docs/JOBS-delivery.md."""
+"""Delays: how punctual delayed messages were. Docs: docs/JOBS.md."""
 
 from typing import TYPE_CHECKING
 

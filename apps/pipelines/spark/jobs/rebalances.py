@@ -1,4 +1,4 @@
-"""Rebalances: storms of them, and queues that nobody had. Docs: docs/JOBS-delivery.md."""
+"""Rebalances: storms of them, and queues that nobody had. Docs: docs/JOBS.md."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Retries: how many attempts messages took, how they ended, why they failed.
 
-Docs: docs/JOBS-delivery.md. A message is its place, which stays the same however often it comes;
+Docs: docs/JOBS.md. A message is its place, which stays the same however often it comes;
 letters are found by its id. What became a dead letter without a trace is known by its letter.
 """
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.jobs2.golden import at, frame, outcome, run, trace
+from tests.spark.deliveries.golden import at, frame, outcome, run, trace
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ import pytest
 from apps.groups.models import LockTransition
 from apps.pipelines.spark.inputs import database_input
 from apps.pipelines.tables import TABLES
-from tests.spark.jobs2.golden import HOUR, at
+from tests.spark.deliveries.golden import HOUR, at
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db]
 

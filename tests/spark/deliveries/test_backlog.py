@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from apps.pipelines.spark.jobs import Window
-from tests.spark.jobs2.golden import HOUR, START, at, frame, outcome, run, trace
+from tests.spark.deliveries.golden import HOUR, START, at, frame, outcome, run, trace
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from apps.pipelines.spark.jobs import Window
-from tests.spark.jobs2.golden import START, at, frame, outcome, run
+from tests.spark.deliveries.golden import START, at, frame, outcome, run
 
 pytestmark = pytest.mark.spark
 
