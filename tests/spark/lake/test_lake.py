@@ -32,6 +32,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import publishing
 from apps.pipelines.spark import execution, lake, logreading, staging, streaming
 from apps.pipelines.spark.jobs import Window
+from apps.pipelines.tables import TABLES
 from tests.engine.offline.stores import CONFIG, publish, send
 from tests.spark.test_with_spark import finished
 
@@ -197,8 +198,7 @@ def counts(names: list[str]) -> Callable[..., dict[str, Any]]:
             "1L as next_offset", "timestamp '2026-01-01 00:00:00' as found_at",
         )  # fmt: skip
         totals = messages.sparkSession.createDataFrame(
-            [], "topic string, queue int, messages long, numbered long, producers long, gaps long,"
-            "missing long, stored_twice long, consumed_twice long",
+            [], TABLES["gold.loss_totals"].ddl()
         )  # fmt: skip
         return {"gold.loss": rows, "gold.loss_totals": totals}
 
