@@ -62,7 +62,8 @@ def main() -> int:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     spark = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    messages = numbered(spark, given.path, given.topic)
+    # Looked at three times, and read once.
+    messages = numbered(spark, given.path, given.topic).cache()
     print(f"{messages.count()} numbered messages")
     lost(spark, messages).show(truncate=False)
     repeated(spark, messages).show(truncate=False)

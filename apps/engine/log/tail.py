@@ -146,13 +146,14 @@ class FrameReader:
             chunk_start=self._chunk_start,
         )
 
-    def read_on(self) -> list[Frame]:
+    def read_on(self, stop: int | None = None) -> list[Frame]:
         """Return the next frame, and those behind it that were read together with it.
 
-        All of them are valid until the next call. Raises what `next` raises, with no frame passed.
+        None that begins at `stop` or behind it is looked at, but for the first. All of them are
+        valid until the next call. Raises what `next` raises, with no frame passed.
         """
         frames = [self.next()]
-        while self._is_at_hand():
+        while (stop is None or self.log_offset < stop) and self._is_at_hand():
             try:
                 frames.append(self.next())
             except InvalidFrame:

@@ -49,7 +49,7 @@ def stretches(
             reader.log_offset = known.end
             continue
         try:
-            frames = reader.read_on()
+            frames = reader.read_on(stop)
         except InvalidFrame as error:
             # A filler may be the last thing in the log: a crash came before the frame behind it.
             if error.log_offset >= stop:
