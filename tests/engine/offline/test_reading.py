@@ -16,10 +16,11 @@ from apps.engine.failpoints import Failpoints
 from apps.engine.files.posix import PosixDisk
 from apps.engine.local import LocalEngine
 from apps.engine.log.retained import Retained, store_retained
+from apps.engine.log.tail import Frame, FrameReader
 from apps.engine.offline.reading import RecordBlock, read
 from apps.engine.offline.view import StoreView
 from apps.engine.types import AckMode
-from tests.engine.offline.stores import CONFIG, publish, pulled, send, written
+from tests.engine.offline.stores import CONFIG, a_batch, publish, pulled, send, written
 
 
 def bytes_of(block: RecordBlock) -> bytes:
@@ -256,3 +257,31 @@ async def test_a_long_end_of_the_log_is_read_as_the_engine_reads_it(tmp_path: Pa
 
     assert len(list((tmp_path / "commitlog").iterdir())) >= 2
     assert found == expected
+
+
+def test_frames_of_single_records_are_looked_at_a_few_times_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 300
+    looked_at: list[int] = []
+    following = FrameReader.next
+
+    def counted(reader: FrameReader) -> Frame:
+        looked_at.append(reader.log_offset)
+        return following(reader)
+
+    async def work(engine: LocalEngine) -> None:
+        for number in range(count):
+            # Both queues share each frame, so where it begins has to be looked for.
+            batches = [a_batch("orders", queue, [b"%d" % number]) for queue in (0, 1)]
+            await engine.append(batches, ack=AckMode.ASYNC)
+        await send(engine, "payments", 0, b"last")
+
+    view = StoreView(written(tmp_path, work))
+    wanted = view.cut("orders", 0, 0, count)
+    with monkeypatch.context() as patch:
+        patch.setattr(FrameReader, "next", counted)
+        blocks = list(read(view.store, wanted, rows_max=50, on_loss=lambda *_: None))
+
+    assert sum(len(block.sizes) for block in blocks) == count
+    assert count <= len(looked_at) <= 3 * count
