@@ -63,3 +63,11 @@ def test_a_group_tells_how_many_tasks_are_done_and_is_cancelled(spark: Any) -> N
 def test_settings_are_ours_then_those_of_the_operator(spark: Any, settings: Any) -> None:
     assert session.is_local("local[2]")
     assert not session.is_local("local-cluster[1,1,800]")
+
+
+def test_a_worker_finds_what_it_needs_to_end_its_jvm_and_to_start_another(spark: Any) -> None:
+    from pyspark import SparkContext
+
+    assert SparkContext._gateway.proc.poll() is None
+    assert SparkContext._jvm is not None
+    assert SparkContext._active_spark_context is spark.sparkContext
