@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -23,6 +23,7 @@ from django.utils import timezone
 from apps.bridge import engine as bridge
 from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
+from apps.core.moments import moment
 from apps.deadletters.models import DeadLetter, ResendJob
 from apps.deadletters.services import Wish, request_resend
 from apps.delays.models import DelayLevel
@@ -35,6 +36,7 @@ from apps.groups.models import ConsumerGroup, LockTransition
 from apps.groups.models import Rebalance as GroupRebalance
 from apps.groups.projection.history import write_history
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
+from apps.pipelines.models import PipelineRun, RunState, Trigger
 from apps.topics import services as topics
 from apps.topics.models import Topic
 from mqweb.celery import app
@@ -290,6 +292,29 @@ def letters(_: Engine) -> object:
     return sorted(DeadLetter.objects.values_list("queue_offset", flat=True))
 
 
+def seed_runs_whose_worker_is_gone(_: Engine) -> None:
+    for number in range(20):
+        begins = moment(START_MS) - timedelta(days=30, hours=number)
+        PipelineRun.objects.create(
+            job="loss",
+            window_start=begins,
+            window_end=begins + timedelta(hours=1),
+            key=f"{number}",
+            code_version="1",
+            trigger=Trigger.PERSON,
+            requested_by="ada",
+            requested_at=begins,
+            state=RunState.RUNNING,
+            worker="w",
+            started_at=begins,
+            lease_ends_at=begins,
+        )
+
+
+def runs(_: Engine) -> object:
+    return sorted(PipelineRun.objects.values_list("job", "window_start", "state"))
+
+
 SCENES: Mapping[str, Scene] = {
     "clockwork.vacuum": Scene(seed_old_and_young_rows, what_was_not_vacuumed),
     "deadletters.prune": Scene(seed_letters_the_log_has_lost, letters),
@@ -304,6 +329,7 @@ SCENES: Mapping[str, Scene] = {
     ),
     "metrics.roll_up_statistics": Scene(seed_ten_minutes_of_samples, statistics),
     "metrics.sample_statistics": Scene(seed_engine_in_use, statistics),
+    "pipelines.launch": Scene(seed_runs_whose_worker_is_gone, runs),
     "topics.expire_unused_topics": Scene(seed_topics_nobody_uses, topics_and_catalog),
     "topics.reconcile_catalog": Scene(seed_topics_the_engine_lacks, catalog),
     "transactions.give_up": Scene(seed_transactions_nobody_decides, given_up),
@@ -316,6 +342,11 @@ every_task = pytest.mark.parametrize("name", sorted(SCHEDULE))
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let both deliveries be of the same moment, and all rounds of the same."""
     monkeypatch.setattr(SystemClock, "wall_ms", lambda _: START_MS)
+
+
+@pytest.fixture(autouse=True)
+def pipelines_are_on(settings: Any) -> None:
+    settings.MQWEB = replace(settings.MQWEB, spark="on")
 
 
 @pytest.fixture(autouse=True)

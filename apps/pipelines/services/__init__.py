@@ -1,1 +1,5 @@
 """What is done about runs: asking, cancelling, publishing. Knows rows; no Spark."""
+
+from apps.pipelines.services.launching import look
+
+__all__ = ["look"]

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from apps.core.exceptions import ProblemError
+from apps.core.moments import moment
+from apps.engine.clock import SystemClock
 from apps.engine.errors import InvalidArgument, UnknownTopic
 from apps.pipelines.catalogue import COPYING, JOBS
 from apps.pipelines.models import IngestPosition, LakeFile, PipelineRun, RunState, Trigger
@@ -127,7 +128,7 @@ def cancel(run_id: int, *, by: str) -> PipelineRun:
         run.cancelled_by = by[:255]
         if run.state == RunState.QUEUED:
             run.state = RunState.CANCELLED
-            run.ended_at = timezone.now()
+            run.ended_at = moment(SystemClock().wall_ms())
         run.save(update_fields=["cancel_requested", "cancelled_by", "state", "ended_at"])
     return run
 
@@ -196,7 +197,7 @@ def _made(wish: _Wish, *, key: str, version: str, trigger: Trigger, by: str) -> 
         code_version=version,
         trigger=trigger,
         requested_by=by[:255],
-        requested_at=timezone.now(),
+        requested_at=moment(SystemClock().wall_ms()),
         replaces=None if wish.job in COPYING else shown.first(),
     )
 
@@ -218,7 +219,7 @@ def _checked(
         raise InvalidArgument("a window must end after it begins")
     if end - start > length_max:
         raise InvalidArgument(f"a window is {length_max.days} days at most")
-    if end > timezone.now():
+    if end > moment(SystemClock().wall_ms()):
         raise InvalidArgument("the window has not ended: what is still to come would be left out")
     return _Wish(
         job=job,

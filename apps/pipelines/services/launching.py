@@ -1,4 +1,4 @@
-"""What beat does for pipelines: expire leases and ask for the runs that are due. Starts nothing.
+"""What beat does for pipelines: expire leases, ask for what is due. Another module starts workers.
 
 A job's window is a whole slot of its interval. It is due a little after its end, when the log shows
 all of it; a job that reads bronze waits until an ingest has begun after that.
@@ -11,6 +11,10 @@ from datetime import UTC, datetime, timedelta
 from django.db.models import Max, Q
 from django.db.models.functions import Now
 
+from apps.clockwork.steps import Step
+from apps.core.moments import moment
+from apps.engine.clock import Clock
+from apps.pipelines import starting
 from apps.pipelines.catalogue import COPYING, JOBS, Job
 from apps.pipelines.models import PipelineRun, PipelineStream, RunState, Trigger
 from apps.pipelines.models.runs import ACTIVE
@@ -26,6 +30,19 @@ PAUSE_AFTER_FAILURE = timedelta(minutes=1)
 BY = "schedule"
 
 _FAILED = (RunState.FAILED, RunState.INTERRUPTED)
+
+
+def look(*, clock: Clock, mode: str, archive: bool) -> Step:
+    """Do what a tick is for: ask for what is due and, where `mode` is `demand`, start a worker.
+
+    Where it is `off`, only leases that have ended are looked at.
+    """
+    if mode == "off":
+        return Step(done=len(claims.expire()))
+    done = launch(now=moment(clock.wall_ms()), archive=archive)
+    if mode == "demand":
+        starting.start_worker_if_needed()
+    return Step(done=done)
 
 
 def launch(*, now: datetime, archive: bool) -> int:
