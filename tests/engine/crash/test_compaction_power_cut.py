@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from apps.engine.broker.compactionround import Round
-from apps.engine.derived.compacted.manifest import PartPlace, store_place
+from apps.engine.derived.compacted.writer import PartWriter
 from apps.engine.errors import EngineError
 from apps.engine.failpoints import Failpoints
+from apps.engine.files.backend import File
 from apps.engine.local import LocalEngine
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.simdisk import SimulatedDisk
@@ -181,21 +181,32 @@ def test_a_process_that_dies_at_a_step_of_a_round_is_followed_by_one_that_finish
         asyncio.run(checked(one, left))
 
 
-def test_a_manifest_before_its_file_is_on_the_disk_is_caught(
+class _Unsynced:
+    """A file whose sync does nothing."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def sync(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+
+def test_a_file_that_counts_before_it_is_on_the_disk_is_caught(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = Round._finish
+    finish = PartWriter.finish
 
-    def hasty(self: Round, wait: bool) -> None:
-        place = PartPlace(
-            topic=self.queue.topic, queue=self.queue.queue, generation=self._generation
-        )
-        store_place(self._disk, place, failpoints=Failpoints())
-        finish(self, wait)
+    def hasty(self: PartWriter, *, begin: int, stop: int) -> int:
+        assert self._file is not None
+        self._file = _Unsynced(self._file)  # type: ignore[assignment]
+        return finish(self, begin=begin, stop=stop)
 
-    monkeypatch.setattr(Round, "_finish", hasty)
+    monkeypatch.setattr(PartWriter, "finish", hasty)
     caught = 0
-    for cut_at in range(1, 30):
+    for cut_at in range(1, 60):
         one = case.copy()
         asyncio.run(worked(one, cut_at=cut_at))
         try:
