@@ -33,6 +33,7 @@ from apps.engine.offline.leasing import ReaderLease
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.ranges import within
 from apps.engine.offline.reading import OnLoss, RecordBlock, holes, read
+from apps.engine.offline.times import first_since
 from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
 from pyspark_mqweb.errors import BadOption
 from pyspark_mqweb.options import SourceOptions
@@ -65,6 +66,9 @@ class Planner(Protocol):
 
     def within(self, extent: QueueExtent, low: int, high: int) -> tuple[int, int]:
         """Return which messages of a queue lie in a range of the log, the end not included."""
+
+    def since(self, extent: QueueExtent, time_ms: int) -> int:
+        """Return the first message stored at or after a moment, wall time; the end for none."""
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return what a task needs to find these messages."""
@@ -138,6 +142,10 @@ class FilePlanner:
     def within(self, extent: QueueExtent, low: int, high: int) -> tuple[int, int]:
         """Return which messages of a queue lie in a range of the log. Raises StoreDamaged."""
         return within(self._view, extent, low, high)
+
+    def since(self, extent: QueueExtent, time_ms: int) -> int:
+        """Return the first message stored at or after a moment. Raises StoreDamaged."""
+        return first_since(self._view, extent, time_ms)
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return where the messages lie."""
@@ -262,6 +270,10 @@ class ServerPlanner:
         """Raise BadOption: a broker tells nobody where its messages lie."""
         del extent, low, high
         raise BadOption("commitLogRange is for a path")
+
+    def since(self, extent: QueueExtent, time_ms: int) -> int:
+        """Return what the broker says; it may know of messages that came after the extent."""
+        return self._server.ask(self._server.calls.offset_at(extent.topic, extent.queue, time_ms))
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return the numbers: the broker finds the messages."""

@@ -36,10 +36,10 @@ from pyspark_mqweb.planning import (
     Key,
     Loss,
     Range,
+    borders,
     checked,
     rationed,
     shares,
-    starts,
     task_count,
     wanted_queues,
 )
@@ -125,14 +125,14 @@ class BatchReader(DataSourceReader):
             spans = {key: asked.within(one, *options.log_range) for key, one in queues.items()}
             ranges = [(key, *span) for key, span in sorted(spans.items()) if span[0] < span[1]]
             return _plan(options, asked, ranges)
-        begin = options.starting or Start(everywhere=EARLIEST)
-        end = options.ending or Start(everywhere=LATEST)
-        if begin.everywhere == LATEST:
+        begin = options.starting or Start(name="startingOffsets", everywhere=EARLIEST)
+        end = options.ending or Start(name="endingOffsets", everywhere=LATEST)
+        if isinstance(begin, Start) and begin.everywhere == LATEST:
             raise BadOption("startingOffsets is earliest or JSON where a batch is read")
         ranges = checked(
             queues,
-            starts(begin, queues, unnamed=EARLIEST, name="startingOffsets"),
-            starts(end, queues, unnamed=LATEST, name="endingOffsets"),
+            borders(begin, queues, asked, unnamed=EARLIEST),
+            borders(end, queues, asked, unnamed=LATEST),
             Loss(is_fatal=options.is_loss_fatal),
         )
         return _plan(options, asked, ranges)
@@ -159,7 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """Check the columns. Raises BadColumns or BadOption."""
         if options.ending is not None:
-            raise BadOption("endingOffsets is for batches: a stream does not end")
+            raise BadOption(f"{options.ending.name} is for batches: a stream does not end")
         if options.log_range is not None:
             raise BadOption("commitLogRange is for batches: a stream does not end")
         self._options = options
@@ -172,9 +172,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins: by default behind what is there."""
         self._look()
-        begin = self._options.starting or Start(everywhere=LATEST)
-        queues = self._looked.queues
-        return document_of(starts(begin, queues, unnamed=EARLIEST, name="startingOffsets"))
+        begin = self._options.starting or Start(name="startingOffsets", everywhere=LATEST)
+        found = borders(begin, self._looked.queues, self._asked(), unnamed=EARLIEST)
+        return document_of(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return what `maxOffsetsPerTrigger` says."""
