@@ -12,7 +12,14 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 from pyspark_mqweb import DefaultSource
 from pyspark_mqweb.errors import BadColumns, BadOption, DataLoss
 from pyspark_mqweb.options import sink_options, source_options
@@ -21,6 +28,7 @@ from pyspark_mqweb.reading import BatchReader, Share, StreamReader
 
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.local import LocalEngine
+from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import AckMode
 from tests.engine.offline.stores import pulled, send, written
 from tests.spark.conftest import ROWS
@@ -59,6 +67,24 @@ def rows(reader: BatchReader | StreamReader, shares: Any) -> list[dict[str, Any]
         ({"path": "/a", "subscribe": "t", "readUpTo": "all"}, "synced or written"),
         ({"path": "/a", "subscribe": "t", "pollTimeout": "1"}, "no option polltimeout"),
         ({"path": "/a", "assign": '{"t": []}'}, "list of queue numbers"),
+        ({"path": "/a", "subscribe": "t", "startingTimestamp": "now"}, "startingTimestamp is a mo"),
+        ({"path": "/a", "subscribe": "t", "endingTimestamp": "-1"}, "endingTimestamp is a moment"),
+        (
+            {"path": "/a", "subscribe": "t", "startingOffsetsByTimestamp": '{"t": {"0": "1"}}'},
+            "startingOffsetsByTimestamp: moments are",
+        ),
+        (
+            {"path": "/a", "subscribe": "t", "endingOffsetsByTimestamp": '{"t": [1]}'},
+            "endingOffsetsByTimestamp has an object",
+        ),
+        (
+            {"path": "/a", "subscribe": "t", "startingOffsetsByTimestampStrategy": "earliest"},
+            "Strategy is error or latest",
+        ),
+        (
+            {"path": "/a", "subscribe": "t", "commitLogRange": "0-9", "endingTimestamp": "1"},
+            "takes the place of offsets",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], text: str) -> None:
@@ -268,6 +294,160 @@ def test_a_stream_whose_queue_was_cut_says_so(store: Path) -> None:
         reader.partitions({"orders": {"7": 0}}, {"orders": {"7": 5}})
 
 
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def minutes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """Return a store with two messages a minute in queue 0, one in the first minute in queue 1."""
+    clock = ManualClock()
+    begin_ms = clock.wall_ms()
+
+    async def work(engine: LocalEngine) -> None:
+        await send(engine, "orders", 1, b"early", TAGS="Aa")
+        for tag in ("Aa", "BB", "", "Aa"):
+            properties = {"TAGS": tag} if tag else {}
+            await send(engine, "orders", 0, b"one", b"two", **properties)
+            clock.advance(MINUTE_MS)
+
+    return written(tmp_path_factory.mktemp("minutes"), work, clock=clock), begin_ms
+
+
+def places(reader: BatchReader) -> list[tuple[int, int]]:
+    return [(row["partition"], row["offset"]) for row in rows(reader, reader.partitions())]
+
+
+PLACED = StructType([StructField("partition", IntegerType()), StructField("offset", LongType())])
+
+
+def test_a_batch_begins_and_ends_with_what_was_stored_since_a_moment(
+    minutes: tuple[Path, int],
+) -> None:
+    store, begin_ms = minutes
+    second, third = str(begin_ms + MINUTE_MS), str(begin_ms + 2 * MINUTE_MS)
+
+    reader = batch(store, PLACED, startingTimestamp=str(begin_ms), endingTimestamp=second)
+    assert places(reader) == [(0, 0), (0, 1), (1, 0)]
+
+    reader = batch(
+        store,
+        PLACED,
+        startingTimestamp=second,
+        startingOffsetsByTimestampStrategy="latest",
+        endingTimestamp=third,
+    )
+    assert places(reader) == [(0, 2), (0, 3)]
+
+
+def test_a_queue_without_a_message_since_a_moment_is_an_error_unless_it_may_begin_at_its_end(
+    minutes: tuple[Path, int],
+) -> None:
+    store, begin_ms = minutes
+    later = str(begin_ms + MINUTE_MS)
+
+    with pytest.raises(BadOption, match="startingTimestamp: orders/1 has no message stored at"):
+        batch(store, PLACED, startingTimestamp=later).partitions()
+
+    reader = batch(
+        store, PLACED, startingTimestamp=later, startingOffsetsByTimestampStrategy="latest"
+    )
+    assert places(reader) == [(0, number) for number in range(2, 8)]
+    reader = batch(store, PLACED, endingTimestamp=str(begin_ms + 9 * MINUTE_MS))
+    assert len(places(reader)) == 9
+
+
+def test_moments_are_told_queue_by_queue(minutes: tuple[Path, int]) -> None:
+    store, begin_ms = minutes
+    third = begin_ms + 2 * MINUTE_MS
+
+    reader = batch(
+        store,
+        PLACED,
+        startingOffsetsByTimestamp=f'{{"orders": {{"0": {third}}}}}',
+        endingOffsetsByTimestamp=f'{{"orders": {{"0": {third + 1}}}}}',
+    )
+
+    assert places(reader) == [(0, 4), (0, 5), (1, 0)]
+    with pytest.raises(BadOption, match="endingOffsetsByTimestamp names orders/7"):
+        batch(store, endingOffsetsByTimestamp='{"orders": {"7": 1}}').partitions()
+
+
+def test_a_moment_for_all_queues_wins_over_moments_and_these_over_offsets(
+    minutes: tuple[Path, int],
+) -> None:
+    store, begin_ms = minutes
+    offsets = {"startingOffsets": '{"orders": {"0": 7, "1": 1}}'}
+    third = f'{{"orders": {{"0": {begin_ms + 2 * MINUTE_MS}}}}}'
+
+    reader = batch(store, PLACED, startingOffsetsByTimestamp=third, **offsets)
+    assert places(reader)[0] == (0, 4)
+    reader = batch(
+        store,
+        PLACED,
+        startingTimestamp=str(begin_ms),
+        startingOffsetsByTimestamp=third,
+        **offsets,
+    )
+    assert places(reader)[0] == (0, 0)
+
+
+def test_a_stream_begins_at_a_moment_and_has_none_to_end_at(minutes: tuple[Path, int]) -> None:
+    store, begin_ms = minutes
+    later = str(begin_ms + 3 * MINUTE_MS)
+
+    reader = stream(store, startingTimestamp=later, startingOffsetsByTimestampStrategy="latest")
+
+    assert reader.initialOffset() == {"orders": {"0": 6, "1": 1}}
+    with pytest.raises(BadOption, match="endingTimestamp is for batches"):
+        stream(store, endingTimestamp=later)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("Aa", [(0, 0), (0, 1), (0, 6), (0, 7), (1, 0)]),
+        # Java's hash of both is the same.
+        ("BB", [(0, 2), (0, 3)]),
+        ("BB || other", [(0, 2), (0, 3)]),
+        ("other", []),
+        ("*", [*((0, number) for number in range(8)), (1, 0)]),
+    ],
+)
+def test_rows_of_other_tags_are_left_out(
+    minutes: tuple[Path, int], expression: str, expected: list[tuple[int, int]]
+) -> None:
+    reader = batch(minutes[0], PLACED, subExpression=expression)
+
+    assert places(reader) == expected
+
+
+def test_rows_without_columns_are_filtered_too(minutes: tuple[Path, int]) -> None:
+    reader = batch(minutes[0], StructType([]), subExpression="BB")
+
+    assert sum(part.num_rows for one in reader.partitions() for part in reader.read(one)) == 2
+
+
+def test_a_stream_goes_on_over_rows_of_other_tags(minutes: tuple[Path, int]) -> None:
+    reader = stream(minutes[0], startingOffsets="earliest", subExpression="BB")
+    start = reader.initialOffset()
+
+    end = reader.latestOffset(start, ReadAllAvailable())
+
+    assert end == {"orders": {"0": 8, "1": 1}}
+    assert [row["offset"] for row in rows(reader, reader.partitions(start, end))] == [2, 3]
+
+
+def test_what_is_lost_is_told_whatever_its_tag(minutes: tuple[Path, int]) -> None:
+    beyond = '{"orders": {"0": 10, "1": 1}}'
+    with pytest.raises(DataLoss, match="orders/0: offsets 8 to 9 are lost"):
+        batch(minutes[0], subExpression="other", endingOffsets=beyond).partitions()
+
+
+def test_an_expression_that_is_none_is_refused(store: Path) -> None:
+    with pytest.raises(BadOption, match=r"subExpression is tags.*at character 5: expected a tag"):
+        batch(store, subExpression="a ||")
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     with serving(tmp_path_factory.mktemp("served")) as running:
@@ -291,6 +471,31 @@ def test_rows_from_a_broker_are_those_of_its_files(broker: Serving) -> None:
 
     assert rows(remote, remote.partitions()) == rows(local, local.partitions())
     assert len(rows(remote, remote.partitions())) == 90
+
+
+def test_a_broker_finds_moments_and_tags_as_its_files_do(broker: Serving) -> None:
+    async def work(engine: LocalEngine) -> None:
+        for number in range(6):
+            await send(engine, "payments", 1, b"%d" % number, TAGS="Aa" if number % 2 else "BB")
+
+    broker.run(work)
+    schema = StructType([*PLACED.fields, StructField("storeTimestamp", TimestampType())])
+    chosen = {"assign": '{"payments": [1]}', "subExpression": "BB"}
+
+    def found(place: dict[str, str], **options: str) -> list[dict[str, Any]]:
+        reader = DefaultSource({**place, **chosen, **options}).reader(schema)
+        return rows(reader, reader.partitions())
+
+    remote, local = {"server": broker.url}, {"path": str(broker.path), "readUpTo": "written"}
+    every = found(remote)
+    moment = str(round(every[1]["storeTimestamp"].timestamp() * 1000))
+
+    assert [row["offset"] for row in every] == [0, 2, 4]
+    assert found(remote, startingTimestamp=moment)[-2:] == every[1:]
+    assert found(remote, startingTimestamp=moment) == found(local, startingTimestamp=moment)
+    assert found(remote, endingTimestamp=moment) == found(local, endingTimestamp=moment)
+    with pytest.raises(BadOption, match="payments/1 has no message stored at"):
+        found(remote, startingTimestamp=str(2**62))
 
 
 def test_an_unknown_topic_of_a_broker_is_an_error(broker: Serving) -> None:

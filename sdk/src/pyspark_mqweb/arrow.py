@@ -5,6 +5,7 @@ over the bytes as they lie is told of alternating texts and gaps, and the texts 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,9 +57,23 @@ class _Records:
         return _texts(found.data, found.values(name), kind)
 
 
-def batches(block: RecordBlock, schema: pa.Schema, *, rows_max: int) -> Iterator[pa.RecordBatch]:
-    """Iterate over a block as record batches of a schema, each of up to `rows_max` rows."""
+def batches(
+    block: RecordBlock,
+    schema: pa.Schema,
+    *,
+    rows_max: int,
+    tags: frozenset[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over a block as record batches of a schema, each of up to `rows_max` rows.
+
+    With `tags` rows of other tags, and without one, are left out.
+    """
     records = _Records(block)
+    if tags is not None:
+        records = _of_tags(records, tags)
+        block = records.block
+        if not len(block):
+            return
     columns = [_MAKERS[field.name](records, field.type) for field in schema]
     if not columns:
         # Rows without columns: as many as there are, for a count.
@@ -67,6 +82,25 @@ def batches(block: RecordBlock, schema: pa.Schema, *, rows_max: int) -> Iterator
         whole = pa.RecordBatch.from_arrays(columns, schema=schema)
     for start in range(0, len(block), rows_max):
         yield whole.slice(start, rows_max)
+
+
+def _of_tags(records: _Records, tags: frozenset[str]) -> _Records:
+    """Return the records of some tags; those that were given where all are."""
+    texts = records.value(names.TAGS, pa.string())
+    is_kept = pc.is_in(texts, value_set=pa.array(sorted(tags), type=pa.string()))
+    kept = is_kept.to_numpy(zero_copy_only=False)
+    if kept.all():
+        return records
+    block = records.block
+    return _Records(
+        replace(
+            block,
+            starts=block.starts[kept],
+            sizes=block.sizes[kept],
+            fixed=block.fixed[kept],
+            offsets=block.offsets[kept],
+        )
+    )
 
 
 def _texts(

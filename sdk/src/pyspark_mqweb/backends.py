@@ -33,6 +33,7 @@ from apps.engine.offline.leasing import ReaderLease
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.ranges import within
 from apps.engine.offline.reading import OnLoss, RecordBlock, holes, read
+from apps.engine.offline.tagged import parts_of
 from apps.engine.offline.times import first_since
 from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
 from pyspark_mqweb.errors import BadOption
@@ -91,11 +92,19 @@ def planner(options: SourceOptions) -> Planner:
 
 
 def blocks(
-    options: SourceOptions, slices: Sequence[QueueSlice], lease: Lease | None, *, on_loss: OnLoss
+    options: SourceOptions,
+    slices: Sequence[QueueSlice],
+    lease: Lease | None,
+    *,
+    hashes: frozenset[int] | None,
+    on_loss: OnLoss,
 ) -> Iterator[RecordBlock]:
-    """Iterate over the records of slices; for a task, anywhere."""
+    """Iterate over the records of slices; for a task, anywhere.
+
+    With `hashes` records of other tags may be left out, as far as that spares reading them.
+    """
     if options.path is not None:
-        return _from_files(_local(options.path), slices, lease, options, on_loss)
+        return _from_files(_local(options.path), slices, lease, options, hashes, on_loss)
     return _from_server(options, slices, on_loss)
 
 
@@ -177,6 +186,7 @@ def _from_files(
     slices: Sequence[QueueSlice],
     lease: Lease | None,
     options: SourceOptions,
+    hashes: frozenset[int] | None,
     on_loss: OnLoss,
 ) -> Iterator[RecordBlock]:
     clock = EngineClock()
@@ -184,7 +194,7 @@ def _from_files(
         own: ReaderLease | None = None
         store = OpenedStore(path)
         stack.callback(store.close)
-        for wanted in slices:
+        for wanted in _parts(store, slices, hashes):
             for block in read(store, wanted, on_loss=on_loss, rows_max=options.batch_rows):
                 yield block
                 if own is not None:
@@ -195,6 +205,16 @@ def _from_files(
                     own = ReaderLease(path, name, lease_ms=options.lease_ms, clock=clock)
                     stack.callback(own.release)
                     own.take(store.segments.base(block.log_offset))
+
+
+def _parts(
+    store: OpenedStore, slices: Sequence[QueueSlice], hashes: frozenset[int] | None
+) -> Iterator[QueueSlice]:
+    for wanted in slices:
+        if hashes is None:
+            yield wanted
+        else:
+            yield from parts_of(store, wanted, hashes)
 
 
 def _is_half_over(lease: Lease, options: SourceOptions, clock: EngineClock) -> bool:

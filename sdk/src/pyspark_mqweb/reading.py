@@ -19,6 +19,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from apps.engine.errors import InvalidFilter
+from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.offline.view import QueueExtent, QueueSlice
 from pyspark_mqweb.arrow import batches
 from pyspark_mqweb.backends import Lease, Planner, blocks, planner
@@ -65,6 +67,7 @@ class Task:
 
     options: SourceOptions
     schema: pa.Schema
+    filter: Filter
 
     def read(self, share: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows of a share; Spark makes None of a plan without any."""
@@ -77,13 +80,22 @@ class Task:
             def tell(first: int, last: int, why: str, at: Key = (topic, queue)) -> None:
                 loss.tell(*at, first, last, why)
 
-            for block in blocks(self.options, [wanted], share.lease, on_loss=tell):
-                yield from batches(block, self.schema, rows_max=self.options.batch_rows)
+            found = blocks(
+                self.options, [wanted], share.lease, hashes=self.filter.hashes, on_loss=tell
+            )
+            for block in found:
+                yield from batches(
+                    block, self.schema, rows_max=self.options.batch_rows, tags=self.filter.tags
+                )
 
 
 def _task(options: SourceOptions, schema: StructType) -> Task:
     check_columns(schema)
-    return Task(options, to_arrow_schema(schema, timezone="UTC"))
+    try:
+        wanted = compile_filter(options.sub_expression or "*")
+    except InvalidFilter as error:
+        raise BadOption(f"subExpression is tags, as A || B: {error}") from error
+    return Task(options, to_arrow_schema(schema, timezone="UTC"), wanted)
 
 
 def _plan(options: SourceOptions, asked: Planner, ranges: Sequence[Range]) -> list[InputPartition]:
