@@ -13,8 +13,6 @@ pytest.importorskip("pyarrow")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import (
-    IntegerType,
-    LongType,
     StringType,
     StructField,
     StructType,
@@ -24,31 +22,15 @@ from pyspark_mqweb import DefaultSource
 from pyspark_mqweb.errors import BadColumns, BadOption, DataLoss
 from pyspark_mqweb.options import sink_options, source_options
 from pyspark_mqweb.planning import rationed, shares
-from pyspark_mqweb.reading import BatchReader, Share, StreamReader
+from pyspark_mqweb.reading import Share
 
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.local import LocalEngine
-from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import AckMode
 from tests.engine.offline.stores import pulled, send, written
+from tests.spark.calls import NARROW, PLACED, batch, rows, stream
 from tests.spark.conftest import ROWS
 from tests.spark.serving import Serving, serving
-
-NARROW = StructType([StructField("topic", StringType()), StructField("offset", LongType())])
-
-
-def batch(store: Path, schema: StructType | None = None, **options: str) -> BatchReader:
-    source = DefaultSource({"path": str(store), "subscribe": "orders", **options})
-    return source.reader(schema or source.schema())
-
-
-def stream(store: Path, **options: str) -> StreamReader:
-    source = DefaultSource({"path": str(store), "subscribe": "orders", **options})
-    return source.streamReader(NARROW)
-
-
-def rows(reader: BatchReader | StreamReader, shares: Any) -> list[dict[str, Any]]:
-    return [row for share in shares for part in reader.read(share) for row in part.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +49,8 @@ def rows(reader: BatchReader | StreamReader, shares: Any) -> list[dict[str, Any]
         ({"path": "/a", "subscribe": "t", "readUpTo": "all"}, "synced or written"),
         ({"path": "/a", "subscribe": "t", "pollTimeout": "1"}, "no option polltimeout"),
         ({"path": "/a", "assign": '{"t": []}'}, "list of queue numbers"),
+        ({"path": "/a", "subscribe": "t", "mode": "careless"}, "mode is FAILFAST, PERMISSIVE"),
+        ({"server": "http://b", "subscribe": "t", "mode": "FAILFAST"}, "mode is for a path"),
         ({"path": "/a", "subscribe": "t", "startingTimestamp": "now"}, "startingTimestamp is a mo"),
         ({"path": "/a", "subscribe": "t", "endingTimestamp": "-1"}, "endingTimestamp is a moment"),
         (
@@ -191,25 +175,6 @@ def test_lost_messages_are_an_error_unless_they_may_be_lost(
     assert "offsets 130 to 199 are lost" in caplog.text
 
 
-def test_damage_is_an_error_unless_it_may_be_lost(tmp_path: Path) -> None:
-    async def work(engine: LocalEngine) -> None:
-        for body in (b"first", b"second", b"third"):
-            await send(engine, "orders", 0, body * 50)
-
-    written(tmp_path, work)
-    (segment,) = (tmp_path / "commitlog").iterdir()
-    with segment.open("r+b") as file:
-        file.seek(segment.read_bytes().index(b"secondsecond"))
-        file.write(b"X")
-
-    reader = batch(tmp_path, NARROW)
-    with pytest.raises(DataLoss, match="offsets 1 to 1 are lost"):
-        rows(reader, reader.partitions())
-
-    reader = batch(tmp_path, NARROW, failOnDataLoss="false")
-    assert [row["offset"] for row in rows(reader, reader.partitions())] == [0, 2]
-
-
 def test_a_plan_leases_the_log_it_reads(tmp_path: Path) -> None:
     async def work(engine: LocalEngine) -> None:
         await send(engine, "orders", 0, b"one")
@@ -292,160 +257,6 @@ def test_a_stream_whose_queue_was_cut_says_so(store: Path) -> None:
         reader.latestOffset({"orders": {"0": 999, "1": 0}}, ReadAllAvailable())
     with pytest.raises(DataLoss, match="orders/7: offsets 0 to 4 are lost: the queue is gone"):
         reader.partitions({"orders": {"7": 0}}, {"orders": {"7": 5}})
-
-
-MINUTE_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def minutes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """Return a store with two messages a minute in queue 0, one in the first minute in queue 1."""
-    clock = ManualClock()
-    begin_ms = clock.wall_ms()
-
-    async def work(engine: LocalEngine) -> None:
-        await send(engine, "orders", 1, b"early", TAGS="Aa")
-        for tag in ("Aa", "BB", "", "Aa"):
-            properties = {"TAGS": tag} if tag else {}
-            await send(engine, "orders", 0, b"one", b"two", **properties)
-            clock.advance(MINUTE_MS)
-
-    return written(tmp_path_factory.mktemp("minutes"), work, clock=clock), begin_ms
-
-
-def places(reader: BatchReader) -> list[tuple[int, int]]:
-    return [(row["partition"], row["offset"]) for row in rows(reader, reader.partitions())]
-
-
-PLACED = StructType([StructField("partition", IntegerType()), StructField("offset", LongType())])
-
-
-def test_a_batch_begins_and_ends_with_what_was_stored_since_a_moment(
-    minutes: tuple[Path, int],
-) -> None:
-    store, begin_ms = minutes
-    second, third = str(begin_ms + MINUTE_MS), str(begin_ms + 2 * MINUTE_MS)
-
-    reader = batch(store, PLACED, startingTimestamp=str(begin_ms), endingTimestamp=second)
-    assert places(reader) == [(0, 0), (0, 1), (1, 0)]
-
-    reader = batch(
-        store,
-        PLACED,
-        startingTimestamp=second,
-        startingOffsetsByTimestampStrategy="latest",
-        endingTimestamp=third,
-    )
-    assert places(reader) == [(0, 2), (0, 3)]
-
-
-def test_a_queue_without_a_message_since_a_moment_is_an_error_unless_it_may_begin_at_its_end(
-    minutes: tuple[Path, int],
-) -> None:
-    store, begin_ms = minutes
-    later = str(begin_ms + MINUTE_MS)
-
-    with pytest.raises(BadOption, match="startingTimestamp: orders/1 has no message stored at"):
-        batch(store, PLACED, startingTimestamp=later).partitions()
-
-    reader = batch(
-        store, PLACED, startingTimestamp=later, startingOffsetsByTimestampStrategy="latest"
-    )
-    assert places(reader) == [(0, number) for number in range(2, 8)]
-    reader = batch(store, PLACED, endingTimestamp=str(begin_ms + 9 * MINUTE_MS))
-    assert len(places(reader)) == 9
-
-
-def test_moments_are_told_queue_by_queue(minutes: tuple[Path, int]) -> None:
-    store, begin_ms = minutes
-    third = begin_ms + 2 * MINUTE_MS
-
-    reader = batch(
-        store,
-        PLACED,
-        startingOffsetsByTimestamp=f'{{"orders": {{"0": {third}}}}}',
-        endingOffsetsByTimestamp=f'{{"orders": {{"0": {third + 1}}}}}',
-    )
-
-    assert places(reader) == [(0, 4), (0, 5), (1, 0)]
-    with pytest.raises(BadOption, match="endingOffsetsByTimestamp names orders/7"):
-        batch(store, endingOffsetsByTimestamp='{"orders": {"7": 1}}').partitions()
-
-
-def test_a_moment_for_all_queues_wins_over_moments_and_these_over_offsets(
-    minutes: tuple[Path, int],
-) -> None:
-    store, begin_ms = minutes
-    offsets = {"startingOffsets": '{"orders": {"0": 7, "1": 1}}'}
-    third = f'{{"orders": {{"0": {begin_ms + 2 * MINUTE_MS}}}}}'
-
-    reader = batch(store, PLACED, startingOffsetsByTimestamp=third, **offsets)
-    assert places(reader)[0] == (0, 4)
-    reader = batch(
-        store,
-        PLACED,
-        startingTimestamp=str(begin_ms),
-        startingOffsetsByTimestamp=third,
-        **offsets,
-    )
-    assert places(reader)[0] == (0, 0)
-
-
-def test_a_stream_begins_at_a_moment_and_has_none_to_end_at(minutes: tuple[Path, int]) -> None:
-    store, begin_ms = minutes
-    later = str(begin_ms + 3 * MINUTE_MS)
-
-    reader = stream(store, startingTimestamp=later, startingOffsetsByTimestampStrategy="latest")
-
-    assert reader.initialOffset() == {"orders": {"0": 6, "1": 1}}
-    with pytest.raises(BadOption, match="endingTimestamp is for batches"):
-        stream(store, endingTimestamp=later)
-
-
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("Aa", [(0, 0), (0, 1), (0, 6), (0, 7), (1, 0)]),
-        # Java's hash of both is the same.
-        ("BB", [(0, 2), (0, 3)]),
-        ("BB || other", [(0, 2), (0, 3)]),
-        ("other", []),
-        ("*", [*((0, number) for number in range(8)), (1, 0)]),
-    ],
-)
-def test_rows_of_other_tags_are_left_out(
-    minutes: tuple[Path, int], expression: str, expected: list[tuple[int, int]]
-) -> None:
-    reader = batch(minutes[0], PLACED, subExpression=expression)
-
-    assert places(reader) == expected
-
-
-def test_rows_without_columns_are_filtered_too(minutes: tuple[Path, int]) -> None:
-    reader = batch(minutes[0], StructType([]), subExpression="BB")
-
-    assert sum(part.num_rows for one in reader.partitions() for part in reader.read(one)) == 2
-
-
-def test_a_stream_goes_on_over_rows_of_other_tags(minutes: tuple[Path, int]) -> None:
-    reader = stream(minutes[0], startingOffsets="earliest", subExpression="BB")
-    start = reader.initialOffset()
-
-    end = reader.latestOffset(start, ReadAllAvailable())
-
-    assert end == {"orders": {"0": 8, "1": 1}}
-    assert [row["offset"] for row in rows(reader, reader.partitions(start, end))] == [2, 3]
-
-
-def test_what_is_lost_is_told_whatever_its_tag(minutes: tuple[Path, int]) -> None:
-    beyond = '{"orders": {"0": 10, "1": 1}}'
-    with pytest.raises(DataLoss, match="orders/0: offsets 8 to 9 are lost"):
-        batch(minutes[0], subExpression="other", endingOffsets=beyond).partitions()
-
-
-def test_an_expression_that_is_none_is_refused(store: Path) -> None:
-    with pytest.raises(BadOption, match=r"subExpression is tags.*at character 5: expected a tag"):
-        batch(store, subExpression="a ||")
 
 
 @pytest.fixture(scope="module")

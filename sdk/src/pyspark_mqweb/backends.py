@@ -98,13 +98,16 @@ def blocks(
     *,
     hashes: frozenset[int] | None,
     on_loss: OnLoss,
+    on_damage: OnLoss,
 ) -> Iterator[RecordBlock]:
     """Iterate over the records of slices; for a task, anywhere.
 
-    With `hashes` records of other tags may be left out, as far as that spares reading them.
+    What is damaged is told by files only: a broker does not tell it from what is gone. With
+    `hashes` records of other tags may be left out, as far as that spares reading them.
     """
     if options.path is not None:
-        return _from_files(_local(options.path), slices, lease, options, hashes, on_loss)
+        path = _local(options.path)
+        return _from_files(path, slices, lease, options, hashes, on_loss, on_damage)
     return _from_server(options, slices, on_loss)
 
 
@@ -188,6 +191,7 @@ def _from_files(
     options: SourceOptions,
     hashes: frozenset[int] | None,
     on_loss: OnLoss,
+    on_damage: OnLoss,
 ) -> Iterator[RecordBlock]:
     clock = EngineClock()
     with ExitStack() as stack:
@@ -195,7 +199,10 @@ def _from_files(
         store = OpenedStore(path)
         stack.callback(store.close)
         for wanted in _parts(store, slices, hashes):
-            for block in read(store, wanted, on_loss=on_loss, rows_max=options.batch_rows):
+            found = read(
+                store, wanted, on_loss=on_loss, on_damage=on_damage, rows_max=options.batch_rows
+            )
+            for block in found:
                 yield block
                 if own is not None:
                     own.keep()

@@ -6,6 +6,7 @@ Names are those of Spark's Kafka connector where it has one; Spark hands them ov
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pyspark_mqweb.errors import BadOption
@@ -21,7 +22,7 @@ _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "mergeschema"))
 _NAMES = (
     "path", "server", "token", "subscribe", "subscribePattern", "assign", "startingOffsets",
     "endingOffsets", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp",
-    "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "subExpression",
+    "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "subExpression", "mode",
     "maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition",
     "failOnDataLoss", "includeHeaders", "batchRows", "readUpTo", "segmentLeaseMs", "commitLogRange",
 )  # fmt: skip
@@ -29,6 +30,14 @@ _SINK_NAMES = ("server", "token", "topic", "producerId", "batchMessages", "timeo
 _TRUTHS = {"true": True, "false": False}
 _TIME_MS_MAX = 2**63 - 1
 _LEASE_MS_MAX = 24 * 3_600_000
+
+
+class Mode(Enum):
+    """What damaged messages are: an error, rows that say so, or nothing but a line in the log."""
+
+    FAILFAST = "FAILFAST"
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +111,7 @@ class SourceOptions:
     min_partitions: int | None
     max_records_per_partition: int
     is_loss_fatal: bool
+    mode: Mode
     has_headers: bool
     batch_rows: int
     is_unsynced_shown: bool
@@ -126,6 +136,11 @@ def has_headers(options: Mapping[str, str]) -> bool:
     return _truth(_folded(options), "includeHeaders", default=False)
 
 
+def is_permissive(options: Mapping[str, str]) -> bool:
+    """Say whether rows are to tell what is damaged. Raises BadOption."""
+    return _mode(_folded(options)) is Mode.PERMISSIVE
+
+
 def source_options(options: Mapping[str, str]) -> SourceOptions:
     """Return the options of a read. Raises BadOption."""
     given = _folded(options)
@@ -144,6 +159,10 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     read_up_to = given.get("readupto", "synced")
     if read_up_to not in ("synced", "written"):
         raise BadOption(f"readUpTo is synced or written, not {read_up_to}")
+    if "mode" in given and server is not None:
+        raise BadOption(
+            "mode is for a path: a broker does not tell what is damaged from what is gone"
+        )
     log_range = _log_range(given)
     starting, ending = _border(given, "starting"), _border(given, "ending")
     if log_range is not None and (server is not None or starting is not None or ending is not None):
@@ -162,6 +181,7 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         min_partitions=_number(given, "minPartitions"),
         max_records_per_partition=_number(given, "maxRecordsPerPartition") or 250_000,
         is_loss_fatal=_truth(given, "failOnDataLoss", default=True),
+        mode=_mode(given),
         has_headers=_truth(given, "includeHeaders", default=False),
         batch_rows=_number(given, "batchRows") or 10_000,
         is_unsynced_shown=read_up_to == "written",
@@ -227,6 +247,15 @@ def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text.lower() not in _TRUTHS:
         raise BadOption(f"{name} is true or false, not {text!r}")
     return _TRUTHS[text.lower()]
+
+
+def _mode(given: Mapping[str, str]) -> Mode:
+    is_loss_fatal = _truth(given, "failOnDataLoss", default=True)
+    default = Mode.FAILFAST if is_loss_fatal else Mode.DROPMALFORMED
+    text = given.get("mode", default.value)
+    if text.upper() not in Mode.__members__:
+        raise BadOption(f"mode is {', '.join(Mode.__members__)}; not {text!r}")
+    return Mode(text.upper())
 
 
 def _json(name: str, text: str) -> dict[str, Any]:

@@ -23,15 +23,18 @@ _TASK_ROWS_MIN = 20_000
 class Loss:
     """What to do about messages that cannot be read: raise, or say so and read on."""
 
-    def __init__(self, *, is_fatal: bool) -> None:
-        """Bind to what `failOnDataLoss` says."""
+    def __init__(
+        self, *, is_fatal: bool, way_out: str = "failOnDataLoss=false reads on without them"
+    ) -> None:
+        """Bind to what `failOnDataLoss` says, and what an error tells of how to read on."""
         self._is_fatal = is_fatal
+        self._way_out = way_out
 
     def tell(self, topic: str, queue: int, first: int, last: int, reason: str) -> None:
         """Raise DataLoss, or log."""
         text = f"{topic}/{queue}: offsets {first} to {last} are lost: {reason}"
         if self._is_fatal:
-            raise DataLoss(f"{text} (failOnDataLoss=false reads on without them)")
+            raise DataLoss(f"{text} ({self._way_out})")
         _log.warning("%s", text)
 
 

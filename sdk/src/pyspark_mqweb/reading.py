@@ -6,8 +6,10 @@ task that is tried again reads the same.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -21,14 +23,16 @@ from pyspark.sql.types import StructType
 
 from apps.engine.errors import InvalidFilter
 from apps.engine.filters.subscription import Filter, compile_filter
+from apps.engine.offline.reading import RecordBlock
 from apps.engine.offline.view import QueueExtent, QueueSlice
-from pyspark_mqweb.arrow import batches
+from pyspark_mqweb.arrow import batches, corrupt
 from pyspark_mqweb.backends import Lease, Planner, blocks, planner
 from pyspark_mqweb.columns import check_columns
 from pyspark_mqweb.errors import BadOption
 from pyspark_mqweb.options import (
     EARLIEST,
     LATEST,
+    Mode,
     SourceOptions,
     Start,
     document_of,
@@ -45,6 +49,8 @@ from pyspark_mqweb.planning import (
     task_count,
     wanted_queues,
 )
+
+_READ_ON = "mode=PERMISSIVE shows where they were, mode=DROPMALFORMED reads on without them"
 
 
 class Share(InputPartition):
@@ -73,20 +79,51 @@ class Task:
         """Iterate over the rows of a share; Spark makes None of a plan without any."""
         if not isinstance(share, Share):
             return
-        loss = Loss(is_fatal=self.options.is_loss_fatal)
         for wanted in share.slices:
-            topic, queue = wanted.topic, wanted.queue
+            yield from self._slice(wanted, share.lease)
 
-            def tell(first: int, last: int, why: str, at: Key = (topic, queue)) -> None:
-                loss.tell(*at, first, last, why)
+    def _slice(self, wanted: QueueSlice, lease: Lease | None) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        loss = Loss(is_fatal=options.is_loss_fatal)
+        damage = Loss(is_fatal=options.mode is Mode.FAILFAST, way_out=_READ_ON)
+        key = wanted.topic, wanted.queue
+        damaged: list[tuple[int, int, str]] = []
 
-            found = blocks(
-                self.options, [wanted], share.lease, hashes=self.filter.hashes, on_loss=tell
-            )
-            for block in found:
-                yield from batches(
-                    block, self.schema, rows_max=self.options.batch_rows, tags=self.filter.tags
-                )
+        def on_damage(first: int, last: int, why: str) -> None:
+            if options.mode is Mode.PERMISSIVE:
+                damaged.append((first, last, why))
+            else:
+                damage.tell(*key, first, last, why)
+
+        found = blocks(
+            options,
+            [wanted],
+            lease,
+            hashes=self.filter.hashes,
+            on_loss=partial(loss.tell, *key),
+            on_damage=on_damage,
+        )
+        for block in found:
+            # What is damaged in front of a block, and in it, was told before it came.
+            row = 0
+            for one in damaged:
+                stop = int(np.searchsorted(block.offsets, one[0]))
+                yield from self._whole(block.of(slice(row, stop)))
+                yield from self._damaged(wanted, *one)
+                row = stop
+            damaged.clear()
+            yield from self._whole(block.of(slice(row, None)) if row else block)
+        for one in damaged:
+            yield from self._damaged(wanted, *one)
+
+    def _whole(self, block: RecordBlock) -> Iterator[pa.RecordBatch]:
+        return batches(block, self.schema, rows_max=self.options.batch_rows, tags=self.filter.tags)
+
+    def _damaged(
+        self, wanted: QueueSlice, first: int, last: int, why: str
+    ) -> Iterator[pa.RecordBatch]:
+        rows_max = self.options.batch_rows
+        return corrupt(wanted.topic, wanted.queue, first, last, why, self.schema, rows_max=rows_max)
 
 
 def _task(options: SourceOptions, schema: StructType) -> Task:
