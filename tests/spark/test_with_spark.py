@@ -105,6 +105,14 @@ def test_headers_are_all_properties(spark: Any, store: Path) -> None:
     ]
 
 
+def test_tags_and_moments_choose_rows_in_the_tasks(spark: Any, store: Path) -> None:
+    chosen = {"subscribe": "orders,payments", "subExpression": "p", "startingTimestamp": "0"}
+
+    assert read(spark, store, **chosen).load().groupBy("topic").count().collect() == [
+        ("payments", 100)
+    ]
+
+
 def test_a_frame_keeps_its_rows_while_a_broker_writes(spark: Any, broker: Serving) -> None:
     async def more(engine: LocalEngine) -> None:
         await send(engine, "orders", 0, b"one", b"two")

@@ -12,35 +12,25 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 from pyspark_mqweb import DefaultSource
 from pyspark_mqweb.errors import BadColumns, BadOption, DataLoss
 from pyspark_mqweb.options import sink_options, source_options
 from pyspark_mqweb.planning import rationed, shares
-from pyspark_mqweb.reading import BatchReader, Share, StreamReader
+from pyspark_mqweb.reading import Share
 
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.local import LocalEngine
 from apps.engine.types import AckMode
 from tests.engine.offline.stores import pulled, send, written
+from tests.spark.calls import NARROW, PLACED, batch, rows, stream
 from tests.spark.conftest import ROWS
 from tests.spark.serving import Serving, serving
-
-NARROW = StructType([StructField("topic", StringType()), StructField("offset", LongType())])
-
-
-def batch(store: Path, schema: StructType | None = None, **options: str) -> BatchReader:
-    source = DefaultSource({"path": str(store), "subscribe": "orders", **options})
-    return source.reader(schema or source.schema())
-
-
-def stream(store: Path, **options: str) -> StreamReader:
-    source = DefaultSource({"path": str(store), "subscribe": "orders", **options})
-    return source.streamReader(NARROW)
-
-
-def rows(reader: BatchReader | StreamReader, shares: Any) -> list[dict[str, Any]]:
-    return [row for share in shares for part in reader.read(share) for row in part.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +49,26 @@ def rows(reader: BatchReader | StreamReader, shares: Any) -> list[dict[str, Any]
         ({"path": "/a", "subscribe": "t", "readUpTo": "all"}, "synced or written"),
         ({"path": "/a", "subscribe": "t", "pollTimeout": "1"}, "no option polltimeout"),
         ({"path": "/a", "assign": '{"t": []}'}, "list of queue numbers"),
+        ({"path": "/a", "subscribe": "t", "mode": "careless"}, "mode is FAILFAST, PERMISSIVE"),
+        ({"server": "http://b", "subscribe": "t", "mode": "FAILFAST"}, "mode is for a path"),
+        ({"path": "/a", "subscribe": "t", "startingTimestamp": "now"}, "startingTimestamp is a mo"),
+        ({"path": "/a", "subscribe": "t", "endingTimestamp": "-1"}, "endingTimestamp is a moment"),
+        (
+            {"path": "/a", "subscribe": "t", "startingOffsetsByTimestamp": '{"t": {"0": "1"}}'},
+            "startingOffsetsByTimestamp: moments are",
+        ),
+        (
+            {"path": "/a", "subscribe": "t", "endingOffsetsByTimestamp": '{"t": [1]}'},
+            "endingOffsetsByTimestamp has an object",
+        ),
+        (
+            {"path": "/a", "subscribe": "t", "startingOffsetsByTimestampStrategy": "earliest"},
+            "Strategy is error or latest",
+        ),
+        (
+            {"path": "/a", "subscribe": "t", "commitLogRange": "0-9", "endingTimestamp": "1"},
+            "takes the place of offsets",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, str], text: str) -> None:
@@ -163,25 +173,6 @@ def test_lost_messages_are_an_error_unless_they_may_be_lost(
 
     assert len(rows(reader, reader.partitions())) == 200
     assert "offsets 130 to 199 are lost" in caplog.text
-
-
-def test_damage_is_an_error_unless_it_may_be_lost(tmp_path: Path) -> None:
-    async def work(engine: LocalEngine) -> None:
-        for body in (b"first", b"second", b"third"):
-            await send(engine, "orders", 0, body * 50)
-
-    written(tmp_path, work)
-    (segment,) = (tmp_path / "commitlog").iterdir()
-    with segment.open("r+b") as file:
-        file.seek(segment.read_bytes().index(b"secondsecond"))
-        file.write(b"X")
-
-    reader = batch(tmp_path, NARROW)
-    with pytest.raises(DataLoss, match="offsets 1 to 1 are lost"):
-        rows(reader, reader.partitions())
-
-    reader = batch(tmp_path, NARROW, failOnDataLoss="false")
-    assert [row["offset"] for row in rows(reader, reader.partitions())] == [0, 2]
 
 
 def test_a_plan_leases_the_log_it_reads(tmp_path: Path) -> None:
@@ -291,6 +282,31 @@ def test_rows_from_a_broker_are_those_of_its_files(broker: Serving) -> None:
 
     assert rows(remote, remote.partitions()) == rows(local, local.partitions())
     assert len(rows(remote, remote.partitions())) == 90
+
+
+def test_a_broker_finds_moments_and_tags_as_its_files_do(broker: Serving) -> None:
+    async def work(engine: LocalEngine) -> None:
+        for number in range(6):
+            await send(engine, "payments", 1, b"%d" % number, TAGS="Aa" if number % 2 else "BB")
+
+    broker.run(work)
+    schema = StructType([*PLACED.fields, StructField("storeTimestamp", TimestampType())])
+    chosen = {"assign": '{"payments": [1]}', "subExpression": "BB"}
+
+    def found(place: dict[str, str], **options: str) -> list[dict[str, Any]]:
+        reader = DefaultSource({**place, **chosen, **options}).reader(schema)
+        return rows(reader, reader.partitions())
+
+    remote, local = {"server": broker.url}, {"path": str(broker.path), "readUpTo": "written"}
+    every = found(remote)
+    moment = str(round(every[1]["storeTimestamp"].timestamp() * 1000))
+
+    assert [row["offset"] for row in every] == [0, 2, 4]
+    assert found(remote, startingTimestamp=moment)[-2:] == every[1:]
+    assert found(remote, startingTimestamp=moment) == found(local, startingTimestamp=moment)
+    assert found(remote, endingTimestamp=moment) == found(local, endingTimestamp=moment)
+    with pytest.raises(BadOption, match="payments/1 has no message stored at"):
+        found(remote, startingTimestamp=str(2**62))
 
 
 def test_an_unknown_topic_of_a_broker_is_an_error(broker: Serving) -> None:

@@ -5,6 +5,7 @@ to be known.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from apps.engine.codec.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from apps.engine.derived.names import queue_directory
 from apps.engine.errors import StoreDamaged
 from apps.engine.files.backend import Disk
+
+IsBefore = Callable[[int, np.void], bool | None]
+"""Says of a queue offset and its entry whether it lies before what is looked for; None: unknown."""
 
 
 class EntryFiles:
@@ -48,6 +52,23 @@ class EntryFiles:
             self._read_file(self._bases[number], at, part)
             at = part_stop
         return found
+
+    def halved(self, low: int, high: int, is_before: IsBefore) -> int:
+        """Return the first queue offset from `low` on that is not before; `high` for none.
+
+        Of what is damaged nobody knows: its next neighbour speaks for it. Raises as `read`.
+        """
+        while low < high:
+            middle = at = (low + high) // 2
+            found = is_before(at, self.read(at, at + 1)[0])
+            while found is None and at + 1 < high:
+                at += 1
+                found = is_before(at, self.read(at, at + 1)[0])
+            if found:
+                low = at + 1
+            else:
+                high = middle
+        return low
 
     def _read_file(self, base: int, start: int, target: memoryview) -> None:
         path = f"{self._directory}/{base * QUEUE_ENTRY_BYTES:020d}"

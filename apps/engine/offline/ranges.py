@@ -4,11 +4,15 @@ In one queue log offsets rise with queue offsets, so a range of bytes is a range
 by halving in the entries. No frame is walked but those behind the queue's files.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.engine.codec.checksum import crc32
 from apps.engine.offline.entries import EntryFiles
-from apps.engine.offline.reading import read
+from apps.engine.offline.reading import RecordBlock, read
 from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
 
 _READ_BYTES = 4 << 20
@@ -55,38 +59,36 @@ def _first_filed(view: StoreView, whole: QueueSlice, log_offset: int) -> int:
     if low >= high:
         return whole.tail_start
     files = EntryFiles(view.store.disk, whole.topic, whole.queue)
-    while low < high:
-        middle = at = (low + high) // 2
-        entry = files.read(at, at + 1)[0]
-        while not entry["size_bytes"] and at + 1 < high:
-            # Of a damaged record nobody knows where it lay: its neighbour says enough.
-            at += 1
-            entry = files.read(at, at + 1)[0]
-        if entry["size_bytes"] and int(entry["log_offset"]) < log_offset:
-            low = at + 1
-        else:
-            high = middle
-    return low
+
+    def is_before(_at: int, entry: np.void) -> bool | None:
+        return int(entry["log_offset"]) < log_offset if entry["size_bytes"] else None
+
+    return files.halved(low, high, is_before)
 
 
 def _first_behind(view: StoreView, whole: QueueSlice, log_offset: int) -> int:
     """Return the first one behind the files."""
-    frames = np.frombuffer(whole.frames, dtype=np.int64).reshape(-1, 2)
-    for number in range(int(np.searchsorted(frames[:, 1], log_offset, side="right")), len(frames)):
-        frame = QueueSlice(
-            topic=whole.topic,
-            queue=whole.queue,
-            start=whole.tail_start,
-            stop=whole.stop,
-            tail_start=whole.tail_start,
-            frames=frames[number : number + 1].tobytes(),
-        )
-        for block in read(view.store, frame, on_loss=_not_asked_for):
+    _, ends = frames_behind(whole)
+    for number in range(int(np.searchsorted(ends, log_offset, side="right")), len(ends)):
+        for block in records_behind(view, whole, number):
             places = block.fixed["log_offset"].astype(np.int64)
             found = int(np.searchsorted(places, log_offset))
             if found < len(places):
                 return int(block.offsets[found])
     return whole.stop
+
+
+def frames_behind(whole: QueueSlice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the frames behind a queue's files begin, and where they end: int64[n] each."""
+    frames = np.frombuffer(whole.frames, dtype=np.int64).reshape(-1, 2)
+    return frames[:, 0], frames[:, 1]
+
+
+def records_behind(view: StoreView, whole: QueueSlice, number: int) -> Iterator[RecordBlock]:
+    """Iterate over what one frame behind the files has of a queue; nothing where it is damaged."""
+    frame = np.frombuffer(whole.frames, dtype=np.int64).reshape(-1, 2)[number]
+    wanted = replace(whole, start=whole.tail_start, frames=frame.tobytes())
+    return read(view.store, wanted, on_loss=_not_asked_for)
 
 
 def _not_asked_for(first: int, last: int, reason: str) -> None:

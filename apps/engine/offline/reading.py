@@ -5,7 +5,7 @@ a slice either comes or is told to be lost, by its number: nothing is passed ove
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,12 @@ from apps.engine.codec.batch import starts_of
 from apps.engine.codec.columns import fixed_fields, is_of, native
 from apps.engine.log.tail import Frame
 from apps.engine.offline.frames import frames_of
+from apps.engine.offline.losses import fates
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.view import QueueSlice
 
 _BYTES = 8 << 20
+_GONE = "retention took them meanwhile"
 
 OnLoss = Callable[[int, int, str], None]
 """Is told first and last of queue offsets that cannot be read, and why; may raise."""
@@ -47,26 +49,51 @@ class RecordBlock:
         """Return where the first record lies in the log; there must be one."""
         return int(self.fixed["log_offset"][0])
 
+    def of(self, rows: slice | NDArray[np.bool_]) -> "RecordBlock":
+        """Return some of the records, in the same payload."""
+        return replace(
+            self,
+            starts=self.starts[rows],
+            sizes=self.sizes[rows],
+            fixed=self.fixed[rows],
+            offsets=self.offsets[rows],
+        )
+
 
 def read(
-    store: OpenedStore, wanted: QueueSlice, *, on_loss: OnLoss, rows_max: int = 10_000
+    store: OpenedStore,
+    wanted: QueueSlice,
+    *,
+    on_loss: OnLoss,
+    on_damage: OnLoss | None = None,
+    rows_max: int = 10_000,
 ) -> Iterator[RecordBlock]:
     """Iterate over the records of a slice, in blocks of about `rows_max` and of 8 MiB.
 
-    A block may be larger by a frame. What is lost is told between the blocks, in order. Raises
-    StoreDamaged where the log cannot be followed at all.
+    A block may be larger by a frame. What is lost is told between the blocks, in order; what is
+    damaged and not gone to `on_damage`, where there is one. Raises StoreDamaged where the log
+    cannot be followed at all.
     """
+
+    def tell(first: int, last: int) -> None:
+        if on_damage is None:
+            on_loss(first, last, _reason(store, wanted, first, last))
+            return
+        for begin, end, is_gone in fates(store, wanted, first, last):
+            heard = on_loss if is_gone else on_damage
+            heard(begin, end, _GONE if is_gone else _reason(store, wanted, begin, end))
+
     expected = wanted.start
     for frames in _gathered(frames_of(store, wanted), rows_max):
         block = _block(frames, wanted, expected)
         if not len(block):
             continue
         for first, last in holes(block.offsets, expected):
-            _tell(store, wanted, first, last, on_loss)
+            tell(first, last)
         expected = int(block.offsets[-1]) + 1
         yield block
     if expected < wanted.stop:
-        _tell(store, wanted, expected, wanted.stop - 1, on_loss)
+        tell(expected, wanted.stop - 1)
 
 
 def holes(offsets: NDArray[np.int64], expected: int) -> Iterator[tuple[int, int]]:
@@ -76,13 +103,12 @@ def holes(offsets: NDArray[np.int64], expected: int) -> Iterator[tuple[int, int]
         yield int(borders[at]) + 1, int(borders[at + 1]) - 1
 
 
-def _tell(store: OpenedStore, wanted: QueueSlice, first: int, last: int, on_loss: OnLoss) -> None:
+def _reason(store: OpenedStore, wanted: QueueSlice, first: int, last: int) -> str:
     lost = store.quarantine.lost(wanted.topic, wanted.queue)
     known = int(np.searchsorted(lost, last + 1)) - int(np.searchsorted(lost, first))
-    reason = "their records are not in the log, or not what was written"
     if known:
-        reason = f"{known} of them were damaged on the disk and are in quarantine"
-    on_loss(first, last, reason)
+        return f"{known} of them were damaged on the disk and are in quarantine"
+    return "their records are not in the log, or not what was written"
 
 
 def _gathered(frames: Iterator[Frame], rows_max: int) -> Iterator[list[Frame]]:
@@ -113,9 +139,7 @@ def _block(frames: Sequence[Frame], wanted: QueueSlice, expected: int) -> Record
     for frame in frames:
         kept[[row + bad for bad in frame.bad_rows]] = False
         row += len(frame.header.sizes)
-    if not kept.all():
-        starts, sizes, fixed, offsets = starts[kept], sizes[kept], fixed[kept], offsets[kept]
-    return RecordBlock(
+    found = RecordBlock(
         topic=wanted.topic,
         queue=wanted.queue,
         payload=payload,
@@ -124,3 +148,4 @@ def _block(frames: Sequence[Frame], wanted: QueueSlice, expected: int) -> Record
         fixed=fixed,
         offsets=offsets,
     )
+    return found if kept.all() else found.of(kept)

@@ -23,7 +23,7 @@ from apps.engine.codec.columns import (
 from apps.engine.codec.ids import offset_id
 from apps.engine.codec.scan import Properties
 from apps.engine.offline.reading import RecordBlock
-from pyspark_mqweb.columns import HEADERS
+from pyspark_mqweb.columns import CORRUPT, HEADERS
 
 _CREATE_TIME = 0
 _US_OF_MS = 1000
@@ -56,17 +56,63 @@ class _Records:
         return _texts(found.data, found.values(name), kind)
 
 
-def batches(block: RecordBlock, schema: pa.Schema, *, rows_max: int) -> Iterator[pa.RecordBatch]:
-    """Iterate over a block as record batches of a schema, each of up to `rows_max` rows."""
+def batches(
+    block: RecordBlock,
+    schema: pa.Schema,
+    *,
+    rows_max: int,
+    tags: frozenset[str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over a block as record batches of a schema, each of up to `rows_max` rows.
+
+    With `tags` rows of other tags, and without one, are left out.
+    """
     records = _Records(block)
+    if tags is not None:
+        records = _of_tags(records, tags)
+        block = records.block
+    if not len(block):
+        return
     columns = [_MAKERS[field.name](records, field.type) for field in schema]
-    if not columns:
-        # Rows without columns: as many as there are, for a count.
-        whole = pa.RecordBatch.from_struct_array(pa.array([{}] * len(block), type=pa.struct([])))
-    else:
-        whole = pa.RecordBatch.from_arrays(columns, schema=schema)
+    whole = _batch(columns, schema, len(block))
     for start in range(0, len(block), rows_max):
         yield whole.slice(start, rows_max)
+
+
+def corrupt(
+    topic: str, queue: int, first: int, last: int, why: str, schema: pa.Schema, *, rows_max: int
+) -> Iterator[pa.RecordBatch]:
+    """Iterate over rows for messages that are damaged: where they were, why, and nothing else."""
+    for start in range(first, last + 1, rows_max):
+        count = min(last + 1 - start, rows_max)
+        known = {
+            "topic": pa.repeat(topic, count),
+            "partition": pa.repeat(queue, count),
+            "offset": pa.array(range(start, start + count), type=pa.int64()),
+            CORRUPT: pa.repeat(why, count),
+        }
+        columns = [
+            known[field.name].cast(field.type)
+            if field.name in known
+            else pa.nulls(count, field.type)
+            for field in schema
+        ]
+        yield _batch(columns, schema, count)
+
+
+def _batch(columns: list[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
+    if not columns:
+        # Rows without columns: as many as there are, for a count.
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, type=pa.struct([])))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _of_tags(records: _Records, tags: frozenset[str]) -> _Records:
+    """Return the records of some tags; those that were given where all are."""
+    texts = records.value(names.TAGS, pa.string())
+    is_kept = pc.is_in(texts, value_set=pa.array(sorted(tags), type=pa.string()))
+    kept = is_kept.to_numpy(zero_copy_only=False)
+    return records if kept.all() else _Records(records.block.of(kept))
 
 
 def _texts(
@@ -126,6 +172,11 @@ def _topic(records: _Records, kind: pa.DataType) -> pa.Array:
 def _body(records: _Records, kind: pa.DataType) -> pa.Array:
     block = records.block
     return _texts(block.payload, body_spans(block.fixed, block.starts), kind)
+
+
+def _whole(records: _Records, kind: pa.DataType) -> pa.Array:
+    """Return nulls: nothing is wrong with records that come."""
+    return pa.nulls(len(records.block), kind)
 
 
 def _timestamp_type(records: _Records, kind: pa.DataType) -> pa.Array:
@@ -217,4 +268,5 @@ _MAKERS: dict[str, Callable[[_Records, pa.DataType], pa.Array]] = {
     "sysFlag": _fixed("sys_flag"),
     "commitLogOffset": _fixed("log_offset"),
     "storeSize": _fixed("total_bytes"),
+    CORRUPT: _whole,
 }

@@ -33,6 +33,8 @@ from apps.engine.offline.leasing import ReaderLease
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.ranges import within
 from apps.engine.offline.reading import OnLoss, RecordBlock, holes, read
+from apps.engine.offline.tagged import parts_of
+from apps.engine.offline.times import first_since
 from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
 from pyspark_mqweb.errors import BadOption
 from pyspark_mqweb.options import SourceOptions
@@ -66,6 +68,9 @@ class Planner(Protocol):
     def within(self, extent: QueueExtent, low: int, high: int) -> tuple[int, int]:
         """Return which messages of a queue lie in a range of the log, the end not included."""
 
+    def since(self, extent: QueueExtent, time_ms: int) -> int:
+        """Return the first message stored at or after a moment, wall time; the end for none."""
+
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return what a task needs to find these messages."""
 
@@ -87,11 +92,22 @@ def planner(options: SourceOptions) -> Planner:
 
 
 def blocks(
-    options: SourceOptions, slices: Sequence[QueueSlice], lease: Lease | None, *, on_loss: OnLoss
+    options: SourceOptions,
+    slices: Sequence[QueueSlice],
+    lease: Lease | None,
+    *,
+    hashes: frozenset[int] | None,
+    on_loss: OnLoss,
+    on_damage: OnLoss,
 ) -> Iterator[RecordBlock]:
-    """Iterate over the records of slices; for a task, anywhere."""
+    """Iterate over the records of slices; for a task, anywhere.
+
+    What is damaged is told by files only: a broker does not tell it from what is gone. With
+    `hashes` records of other tags may be left out, as far as that spares reading them.
+    """
     if options.path is not None:
-        return _from_files(_local(options.path), slices, lease, options, on_loss)
+        path = _local(options.path)
+        return _from_files(path, slices, lease, options, hashes, on_loss, on_damage)
     return _from_server(options, slices, on_loss)
 
 
@@ -139,6 +155,10 @@ class FilePlanner:
         """Return which messages of a queue lie in a range of the log. Raises StoreDamaged."""
         return within(self._view, extent, low, high)
 
+    def since(self, extent: QueueExtent, time_ms: int) -> int:
+        """Return the first message stored at or after a moment. Raises StoreDamaged."""
+        return first_since(self._view, extent, time_ms)
+
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return where the messages lie."""
         return self._view.cut(topic, queue, start, stop)
@@ -169,15 +189,20 @@ def _from_files(
     slices: Sequence[QueueSlice],
     lease: Lease | None,
     options: SourceOptions,
+    hashes: frozenset[int] | None,
     on_loss: OnLoss,
+    on_damage: OnLoss,
 ) -> Iterator[RecordBlock]:
     clock = EngineClock()
     with ExitStack() as stack:
         own: ReaderLease | None = None
         store = OpenedStore(path)
         stack.callback(store.close)
-        for wanted in slices:
-            for block in read(store, wanted, on_loss=on_loss, rows_max=options.batch_rows):
+        for wanted in _parts(store, slices, hashes):
+            found = read(
+                store, wanted, on_loss=on_loss, on_damage=on_damage, rows_max=options.batch_rows
+            )
+            for block in found:
                 yield block
                 if own is not None:
                     own.keep()
@@ -187,6 +212,16 @@ def _from_files(
                     own = ReaderLease(path, name, lease_ms=options.lease_ms, clock=clock)
                     stack.callback(own.release)
                     own.take(store.segments.base(block.log_offset))
+
+
+def _parts(
+    store: OpenedStore, slices: Sequence[QueueSlice], hashes: frozenset[int] | None
+) -> Iterator[QueueSlice]:
+    for wanted in slices:
+        if hashes is None:
+            yield wanted
+        else:
+            yield from parts_of(store, wanted, hashes)
 
 
 def _is_half_over(lease: Lease, options: SourceOptions, clock: EngineClock) -> bool:
@@ -262,6 +297,10 @@ class ServerPlanner:
         """Raise BadOption: a broker tells nobody where its messages lie."""
         del extent, low, high
         raise BadOption("commitLogRange is for a path")
+
+    def since(self, extent: QueueExtent, time_ms: int) -> int:
+        """Return what the broker says; it may know of messages that came after the extent."""
+        return self._server.ask(self._server.calls.offset_at(extent.topic, extent.queue, time_ms))
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return the numbers: the broker finds the messages."""

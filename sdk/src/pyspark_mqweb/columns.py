@@ -18,6 +18,7 @@ from pyspark.sql.types import (
 from pyspark_mqweb.errors import BadColumns
 
 HEADERS = "headers"
+CORRUPT = "_corrupt"
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -45,17 +46,17 @@ COLUMNS: dict[str, DataType] = {
     "sysFlag": IntegerType(),
     "commitLogOffset": LongType(),
     "storeSize": IntegerType(),
+    CORRUPT: StringType(),
 }
 
 
-def all_columns(*, has_headers: bool) -> StructType:
+def all_columns(*, has_headers: bool, has_corrupt: bool) -> StructType:
     """Return the schema of a read that asks for nothing else."""
+    left_out = {
+        name for name, is_there in ((HEADERS, has_headers), (CORRUPT, has_corrupt)) if not is_there
+    }
     return StructType(
-        [
-            StructField(name, kind)
-            for name, kind in COLUMNS.items()
-            if has_headers or name != HEADERS
-        ]
+        [StructField(name, kind) for name, kind in COLUMNS.items() if name not in left_out]
     )
 
 

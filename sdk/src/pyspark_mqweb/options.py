@@ -4,8 +4,9 @@ Names are those of Spark's Kafka connector where it has one; Spark hands them ov
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from pyspark_mqweb.errors import BadOption
@@ -20,17 +21,31 @@ Offsets = dict[str, dict[int, int]]
 _SPARKS_OWN = frozenset(("checkpointlocation", "queryname", "mergeschema"))
 _NAMES = (
     "path", "server", "token", "subscribe", "subscribePattern", "assign", "startingOffsets",
-    "endingOffsets", "maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition",
+    "endingOffsets", "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "subExpression", "mode",
+    "maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition",
     "failOnDataLoss", "includeHeaders", "batchRows", "readUpTo", "segmentLeaseMs", "commitLogRange",
 )  # fmt: skip
 _SINK_NAMES = ("server", "token", "topic", "producerId", "batchMessages", "timeoutMs")
 _TRUTHS = {"true": True, "false": False}
+_TIME_MS_MAX = 2**63 - 1
 _LEASE_MS_MAX = 24 * 3_600_000
+
+
+class Mode(Enum):
+    """What damaged messages are: an error, rows that say so, or nothing but a line in the log."""
+
+    FAILFAST = "FAILFAST"
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """Where to begin, or to end: everywhere at one end, or queue by queue."""
+
+    name: str
+    """The option that says so."""
 
     everywhere: int | None = None
     offsets: Offsets | None = None
@@ -41,6 +56,42 @@ class Start:
             return self.everywhere
         assert self.offsets is not None
         return self.offsets.get(topic, {}).get(queue, default)
+
+    def named(self) -> Iterator[tuple[str, int]]:
+        """Iterate over the queues that are named one by one."""
+        yield from _queues(self.offsets or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """When to begin, or to end: with the first message stored at or after a moment, ms since 1970.
+
+    At one moment everywhere, or queue by queue.
+    """
+
+    name: str
+    """The option that says so."""
+    everywhere_ms: int | None = None
+    times_ms: dict[str, dict[int, int]] | None = None
+    is_needed: bool
+    """A queue without such a message is an error; else it is at its end."""
+
+    def of(self, topic: str, queue: int) -> int | None:
+        """Return the moment of a queue; None for one that is not named."""
+        if self.everywhere_ms is not None:
+            return self.everywhere_ms
+        assert self.times_ms is not None
+        return self.times_ms.get(topic, {}).get(queue)
+
+    def named(self) -> Iterator[tuple[str, int]]:
+        """Iterate over the queues that are named one by one."""
+        yield from _queues(self.times_ms or {})
+
+
+def _queues(document: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[str, int]]:
+    for topic, queues in document.items():
+        for queue in queues:
+            yield topic, queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +104,14 @@ class SourceOptions:
     subscribe: tuple[str, ...]
     pattern: str | None
     assign: dict[str, tuple[int, ...]] | None
-    starting: Start | None
-    ending: Start | None
+    starting: Start | Moment | None
+    ending: Start | Moment | None
+    sub_expression: str | None
     max_offsets_per_trigger: int | None
     min_partitions: int | None
     max_records_per_partition: int
     is_loss_fatal: bool
+    mode: Mode
     has_headers: bool
     batch_rows: int
     is_unsynced_shown: bool
@@ -83,6 +136,11 @@ def has_headers(options: Mapping[str, str]) -> bool:
     return _truth(_folded(options), "includeHeaders", default=False)
 
 
+def is_permissive(options: Mapping[str, str]) -> bool:
+    """Say whether rows are to tell what is damaged. Raises BadOption."""
+    return _mode(_folded(options)) is Mode.PERMISSIVE
+
+
 def source_options(options: Mapping[str, str]) -> SourceOptions:
     """Return the options of a read. Raises BadOption."""
     given = _folded(options)
@@ -101,10 +159,13 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
     read_up_to = given.get("readupto", "synced")
     if read_up_to not in ("synced", "written"):
         raise BadOption(f"readUpTo is synced or written, not {read_up_to}")
+    if "mode" in given and server is not None:
+        raise BadOption(
+            "mode is for a path: a broker does not tell what is damaged from what is gone"
+        )
     log_range = _log_range(given)
-    if log_range is not None and (
-        server is not None or {"startingoffsets", "endingoffsets"}.intersection(given)
-    ):
+    starting, ending = _border(given, "starting"), _border(given, "ending")
+    if log_range is not None and (server is not None or starting is not None or ending is not None):
         raise BadOption("commitLogRange is for a path, and takes the place of offsets")
     return SourceOptions(
         path=path,
@@ -113,12 +174,14 @@ def source_options(options: Mapping[str, str]) -> SourceOptions:
         subscribe=subscribe,
         pattern=given.get("subscribepattern"),
         assign=_assign(given["assign"]) if "assign" in given else None,
-        starting=_start(given, "startingOffsets"),
-        ending=_start(given, "endingOffsets"),
+        starting=starting,
+        ending=ending,
+        sub_expression=given.get("subexpression"),
         max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger"),
         min_partitions=_number(given, "minPartitions"),
         max_records_per_partition=_number(given, "maxRecordsPerPartition") or 250_000,
         is_loss_fatal=_truth(given, "failOnDataLoss", default=True),
+        mode=_mode(given),
         has_headers=_truth(given, "includeHeaders", default=False),
         batch_rows=_number(given, "batchRows") or 10_000,
         is_unsynced_shown=read_up_to == "written",
@@ -186,6 +249,15 @@ def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     return _TRUTHS[text.lower()]
 
 
+def _mode(given: Mapping[str, str]) -> Mode:
+    is_loss_fatal = _truth(given, "failOnDataLoss", default=True)
+    default = Mode.FAILFAST if is_loss_fatal else Mode.DROPMALFORMED
+    text = given.get("mode", default.value)
+    if text.upper() not in Mode.__members__:
+        raise BadOption(f"mode is {', '.join(Mode.__members__)}; not {text!r}")
+    return Mode(text.upper())
+
+
 def _json(name: str, text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
@@ -207,6 +279,48 @@ def _assign(text: str) -> dict[str, tuple[int, ...]]:
     return {topic: tuple(sorted(set(queues))) for topic, queues in document.items()}
 
 
+def _border(given: Mapping[str, str], which: str) -> Start | Moment | None:
+    """Return where to begin or to end; of several options a moment for all queues comes first."""
+    strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise BadOption(f"startingOffsetsByTimestampStrategy is error or latest, not {strategy}")
+    is_needed = which == "starting" and strategy == "error"
+    found: list[Start | Moment | None] = [
+        _moment(given, f"{which}Timestamp", is_needed=is_needed),
+        _moments(given, f"{which}OffsetsByTimestamp", is_needed=is_needed),
+        _start(given, f"{which}Offsets"),
+    ]
+    return next((one for one in found if one is not None), None)
+
+
+def _moment(given: Mapping[str, str], name: str, *, is_needed: bool) -> Moment | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) > _TIME_MS_MAX:
+        raise BadOption(f"{name} is a moment in milliseconds since 1970 UTC, not {text!r}")
+    return Moment(name=name, everywhere_ms=int(text), is_needed=is_needed)
+
+
+def _moments(given: Mapping[str, str], name: str, *, is_needed: bool) -> Moment | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    times: dict[str, dict[int, int]] = {}
+    for topic, queues in _json(name, text).items():
+        if not isinstance(queues, dict):
+            raise BadOption(f"{name} has an object of moments by queue for {topic}")
+        for queue, time_ms in queues.items():
+            is_moment = type(time_ms) is int and 0 <= time_ms <= _TIME_MS_MAX
+            if not (queue.isascii() and queue.isdigit()) or not is_moment:
+                raise BadOption(
+                    f"{name}: moments are milliseconds since 1970 UTC by the number of a queue; "
+                    f"not {queue!r}: {time_ms!r}"
+                )
+            times.setdefault(topic, {})[int(queue)] = time_ms
+    return Moment(name=name, times_ms=times, is_needed=is_needed)
+
+
 def _start(given: Mapping[str, str], name: str) -> Start | None:
     text = given.get(name.lower())
     if text is None:
@@ -215,9 +329,8 @@ def _start(given: Mapping[str, str], name: str) -> Start | None:
     if text.lower() in ends:
         if (name, text.lower()) == ("endingOffsets", "earliest"):
             raise BadOption("endingOffsets is latest or JSON")
-        return Start(everywhere=ends[text.lower()])
-    offsets = offsets_of(name, _json(name, text))
-    return Start(offsets=offsets)
+        return Start(name=name, everywhere=ends[text.lower()])
+    return Start(name=name, offsets=offsets_of(name, _json(name, text)))
 
 
 def offsets_of(name: str, document: Mapping[str, Any]) -> Offsets:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from apps.engine.offline.view import QueueExtent
 from pyspark_mqweb.backends import Planner
 from pyspark_mqweb.errors import BadOption, DataLoss
-from pyspark_mqweb.options import EARLIEST, LATEST, SourceOptions, Start
+from pyspark_mqweb.options import EARLIEST, LATEST, Moment, SourceOptions, Start
 
 _log = logging.getLogger(__name__)
 
@@ -23,15 +23,18 @@ _TASK_ROWS_MIN = 20_000
 class Loss:
     """What to do about messages that cannot be read: raise, or say so and read on."""
 
-    def __init__(self, *, is_fatal: bool) -> None:
-        """Bind to what `failOnDataLoss` says."""
+    def __init__(
+        self, *, is_fatal: bool, way_out: str = "failOnDataLoss=false reads on without them"
+    ) -> None:
+        """Bind to what `failOnDataLoss` says, and what an error tells of how to read on."""
         self._is_fatal = is_fatal
+        self._way_out = way_out
 
     def tell(self, topic: str, queue: int, first: int, last: int, reason: str) -> None:
         """Raise DataLoss, or log."""
         text = f"{topic}/{queue}: offsets {first} to {last} are lost: {reason}"
         if self._is_fatal:
-            raise DataLoss(f"{text} (failOnDataLoss=false reads on without them)")
+            raise DataLoss(f"{text} ({self._way_out})")
         _log.warning("%s", text)
 
 
@@ -55,23 +58,41 @@ def wanted_queues(options: SourceOptions, planner: Planner) -> dict[Key, QueueEx
     return {(one.topic, one.queue): one for topic in topics for one in planner.extents(topic)}
 
 
-def starts(
-    start: Start, queues: Mapping[Key, QueueExtent], *, unnamed: int, name: str
+def borders(
+    border: Start | Moment, queues: Mapping[Key, QueueExtent], planner: Planner, *, unnamed: int
 ) -> dict[Key, int]:
     """Return the offset of each queue; queues that JSON does not name are at `unnamed`.
 
-    Raises BadOption for offsets of queues nobody asked for.
+    Raises BadOption for offsets of queues nobody asked for, and where a moment is needed that comes
+    behind the last message of a queue.
     """
-    for topic, named in (start.offsets or {}).items():
-        for queue in named:
-            if (topic, queue) not in queues:
-                raise BadOption(f"{name} names {topic}/{queue}, which is not read")
+    for topic, queue in border.named():
+        if (topic, queue) not in queues:
+            raise BadOption(f"{border.name} names {topic}/{queue}, which is not read")
     found = {}
     for (topic, queue), extent in queues.items():
-        offset = start.of(topic, queue, default=unnamed)
+        if isinstance(border, Moment):
+            offset = _since(border, extent, planner, unnamed=unnamed)
+        else:
+            offset = border.of(topic, queue, default=unnamed)
         ends = {EARLIEST: extent.min_offset, LATEST: extent.max_offset}
         found[topic, queue] = ends.get(offset, offset)
     return found
+
+
+def _since(moment: Moment, extent: QueueExtent, planner: Planner, *, unnamed: int) -> int:
+    time_ms = moment.of(extent.topic, extent.queue)
+    if time_ms is None:
+        return unnamed
+    offset = planner.since(extent, time_ms)
+    if offset >= extent.max_offset:
+        if moment.is_needed:
+            raise BadOption(
+                f"{moment.name}: {extent.topic}/{extent.queue} has no message stored at {time_ms} "
+                f"or later (startingOffsetsByTimestampStrategy=latest begins at its end)"
+            )
+        return LATEST
+    return max(offset, extent.min_offset)
 
 
 def checked(

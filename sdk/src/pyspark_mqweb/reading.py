@@ -6,8 +6,10 @@ task that is tried again reads the same.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -19,14 +21,18 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from apps.engine.errors import InvalidFilter
+from apps.engine.filters.subscription import Filter, compile_filter
+from apps.engine.offline.reading import RecordBlock
 from apps.engine.offline.view import QueueExtent, QueueSlice
-from pyspark_mqweb.arrow import batches
+from pyspark_mqweb.arrow import batches, corrupt
 from pyspark_mqweb.backends import Lease, Planner, blocks, planner
 from pyspark_mqweb.columns import check_columns
 from pyspark_mqweb.errors import BadOption
 from pyspark_mqweb.options import (
     EARLIEST,
     LATEST,
+    Mode,
     SourceOptions,
     Start,
     document_of,
@@ -36,13 +42,15 @@ from pyspark_mqweb.planning import (
     Key,
     Loss,
     Range,
+    borders,
     checked,
     rationed,
     shares,
-    starts,
     task_count,
     wanted_queues,
 )
+
+_READ_ON = "mode=PERMISSIVE shows where they were, mode=DROPMALFORMED reads on without them"
 
 
 class Share(InputPartition):
@@ -65,25 +73,66 @@ class Task:
 
     options: SourceOptions
     schema: pa.Schema
+    filter: Filter
 
     def read(self, share: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Iterate over the rows of a share; Spark makes None of a plan without any."""
         if not isinstance(share, Share):
             return
-        loss = Loss(is_fatal=self.options.is_loss_fatal)
         for wanted in share.slices:
-            topic, queue = wanted.topic, wanted.queue
+            yield from self._slice(wanted, share.lease)
 
-            def tell(first: int, last: int, why: str, at: Key = (topic, queue)) -> None:
-                loss.tell(*at, first, last, why)
+    def _slice(self, wanted: QueueSlice, lease: Lease | None) -> Iterator[pa.RecordBatch]:
+        options = self.options
+        loss = Loss(is_fatal=options.is_loss_fatal)
+        damage = Loss(is_fatal=options.mode is Mode.FAILFAST, way_out=_READ_ON)
+        key = wanted.topic, wanted.queue
+        damaged: list[tuple[int, int, str]] = []
 
-            for block in blocks(self.options, [wanted], share.lease, on_loss=tell):
-                yield from batches(block, self.schema, rows_max=self.options.batch_rows)
+        def on_damage(first: int, last: int, why: str) -> None:
+            if options.mode is Mode.PERMISSIVE:
+                damaged.append((first, last, why))
+            else:
+                damage.tell(*key, first, last, why)
+
+        found = blocks(
+            options,
+            [wanted],
+            lease,
+            hashes=self.filter.hashes,
+            on_loss=partial(loss.tell, *key),
+            on_damage=on_damage,
+        )
+        for block in found:
+            # What is damaged in front of a block, and in it, was told before it came.
+            row = 0
+            for one in damaged:
+                stop = int(np.searchsorted(block.offsets, one[0]))
+                yield from self._whole(block.of(slice(row, stop)))
+                yield from self._damaged(wanted, *one)
+                row = stop
+            damaged.clear()
+            yield from self._whole(block.of(slice(row, None)) if row else block)
+        for one in damaged:
+            yield from self._damaged(wanted, *one)
+
+    def _whole(self, block: RecordBlock) -> Iterator[pa.RecordBatch]:
+        return batches(block, self.schema, rows_max=self.options.batch_rows, tags=self.filter.tags)
+
+    def _damaged(
+        self, wanted: QueueSlice, first: int, last: int, why: str
+    ) -> Iterator[pa.RecordBatch]:
+        rows_max = self.options.batch_rows
+        return corrupt(wanted.topic, wanted.queue, first, last, why, self.schema, rows_max=rows_max)
 
 
 def _task(options: SourceOptions, schema: StructType) -> Task:
     check_columns(schema)
-    return Task(options, to_arrow_schema(schema, timezone="UTC"))
+    try:
+        wanted = compile_filter(options.sub_expression or "*")
+    except InvalidFilter as error:
+        raise BadOption(f"subExpression is tags, as A || B: {error}") from error
+    return Task(options, to_arrow_schema(schema, timezone="UTC"), wanted)
 
 
 def _plan(options: SourceOptions, asked: Planner, ranges: Sequence[Range]) -> list[InputPartition]:
@@ -125,14 +174,14 @@ class BatchReader(DataSourceReader):
             spans = {key: asked.within(one, *options.log_range) for key, one in queues.items()}
             ranges = [(key, *span) for key, span in sorted(spans.items()) if span[0] < span[1]]
             return _plan(options, asked, ranges)
-        begin = options.starting or Start(everywhere=EARLIEST)
-        end = options.ending or Start(everywhere=LATEST)
-        if begin.everywhere == LATEST:
+        begin = options.starting or Start(name="startingOffsets", everywhere=EARLIEST)
+        end = options.ending or Start(name="endingOffsets", everywhere=LATEST)
+        if isinstance(begin, Start) and begin.everywhere == LATEST:
             raise BadOption("startingOffsets is earliest or JSON where a batch is read")
         ranges = checked(
             queues,
-            starts(begin, queues, unnamed=EARLIEST, name="startingOffsets"),
-            starts(end, queues, unnamed=LATEST, name="endingOffsets"),
+            borders(begin, queues, asked, unnamed=EARLIEST),
+            borders(end, queues, asked, unnamed=LATEST),
             Loss(is_fatal=options.is_loss_fatal),
         )
         return _plan(options, asked, ranges)
@@ -159,7 +208,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         """Check the columns. Raises BadColumns or BadOption."""
         if options.ending is not None:
-            raise BadOption("endingOffsets is for batches: a stream does not end")
+            raise BadOption(f"{options.ending.name} is for batches: a stream does not end")
         if options.log_range is not None:
             raise BadOption("commitLogRange is for batches: a stream does not end")
         self._options = options
@@ -172,9 +221,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins: by default behind what is there."""
         self._look()
-        begin = self._options.starting or Start(everywhere=LATEST)
-        queues = self._looked.queues
-        return document_of(starts(begin, queues, unnamed=EARLIEST, name="startingOffsets"))
+        begin = self._options.starting or Start(name="startingOffsets", everywhere=LATEST)
+        found = borders(begin, self._looked.queues, self._asked(), unnamed=EARLIEST)
+        return document_of(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return what `maxOffsetsPerTrigger` says."""

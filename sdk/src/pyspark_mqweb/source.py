@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pyspark_mqweb.columns import all_columns
-from pyspark_mqweb.options import has_headers, sink_options, source_options
+from pyspark_mqweb.options import has_headers, is_permissive, sink_options, source_options
 
 if TYPE_CHECKING:
     from pyspark_mqweb.reading import BatchReader, StreamReader
@@ -28,7 +28,9 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns; a schema that is passed to Spark narrows them."""
-        return all_columns(has_headers=has_headers(self.options))
+        return all_columns(
+            has_headers=has_headers(self.options), has_corrupt=is_permissive(self.options)
+        )
 
     def reader(self, schema: StructType) -> "BatchReader":
         """Return what reads a batch. Raises BadOption or BadColumns."""

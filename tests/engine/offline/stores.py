@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from apps.engine.clock import Clock
 from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import encode_record
 from apps.engine.config import EngineConfig
@@ -69,11 +70,13 @@ def publish(engine: LocalEngine, topics: Mapping[str, int] = TOPICS) -> None:
     engine.publish_catalog(CatalogSnapshot(version=1, topics=specs))
 
 
-def written(path: Path, work: Work, *, config: EngineConfig = CONFIG) -> Path:
+def written(
+    path: Path, work: Work, *, config: EngineConfig = CONFIG, clock: Clock | None = None
+) -> Path:
     """Have an engine of its own do something to a store, and stop."""
 
     async def run() -> None:
-        engine = await LocalEngine.open(path, config)
+        engine = await LocalEngine.open(path, config, clock=clock)
         try:
             publish(engine)
             await work(engine)
