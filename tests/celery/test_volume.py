@@ -167,4 +167,4 @@ def test_a_broker_killed_in_the_middle_loses_no_task(site_of_long_run: Site, key
 
 @pytest.mark.crash
 def test_a_broker_killed_many_times_loses_no_task(site_of_long_run: Site, key: str) -> None:
-    run_through_restarts(site_of_long_run, key, count=10_000, kills=10)
+    run_through_restarts(site_of_long_run, key, count=6_000, kills=6)

@@ -94,7 +94,7 @@ def test_after_ten_minutes_without_beat_each_task_runs_once(
 
     for name, every_s in SCHEDULE.items():
         runs = [run for run in machine.runs(name) if run.owner not in before[name]]
-        assert doubled(runs, every_s) == [], name
+        assert doubled(runs, every_s) == [], (name, runs)
         elapsed = (runs[-1].slot(every_s) - runs[0].slot(every_s) + 1) if runs else 0
         assert len(runs) <= elapsed, "what was missed was made up for more than once"
 

@@ -471,5 +471,5 @@ def test_a_step_that_looks_before_it_writes_is_noticed() -> None:
 @pytest.mark.crash
 @every_task
 def test_many_double_deliveries(name: str) -> None:
-    run_steps_doubled(name, rounds=rounds(30))
-    run_ticks_doubled(name, rounds=rounds(30))
+    run_steps_doubled(name, rounds=rounds(15))
+    run_ticks_doubled(name, rounds=rounds(15))

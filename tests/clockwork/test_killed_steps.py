@@ -17,6 +17,7 @@ from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome
 from mqweb.celery import app
 from tests.clockwork.machine import Machine, Run, kill_hard
+from tests.rounds import rounds
 from tests.web.product import lives, wait_for
 
 pytestmark = pytest.mark.process
@@ -97,7 +98,7 @@ def test_a_step_killed_in_its_middle_is_run_again_within_its_lease(machine: Mach
 
 @pytest.mark.crash
 def test_many_children_killed_in_mid_step(machine: Machine) -> None:
-    for _ in range(20):
+    for _ in range(rounds(8)):
         machine.wait_for_runs(TASK, 1, after=len(machine.wait_for_runs(TASK, 1)))
         kill_in_mid_step(machine, "child")
 

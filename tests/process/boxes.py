@@ -13,7 +13,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -155,7 +155,9 @@ def all_frozen(pids: Collection[int]) -> Iterator[str]:
     box.mkdir()
     try:
         for pid in pids:
-            (box / "cgroup.procs").write_text(str(pid))
+            # A child of a pool may have ended meanwhile.
+            with suppress(ProcessLookupError):
+                (box / "cgroup.procs").write_text(str(pid))
         (box / "freezer.state").write_text("FROZEN")
         deadline = time.monotonic() + _FREEZE_S_MAX
         while (box / "freezer.state").read_text().strip() != "FROZEN":

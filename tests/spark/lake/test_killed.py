@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from django.db import connection
 from apps.engine.local import LocalEngine
 from apps.pipelines.models import PipelineStream, StreamBatch
 from apps.pipelines.selectors import lake as selector
-from tests.engine.offline.stores import send
+from tests.engine.offline.stores import CONFIG, send
 from tests.rounds import report, seed_of_run
 from tests.spark.conftest import ROOT
 from tests.spark.serving import Serving, serving
@@ -50,7 +51,7 @@ class Producer:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._stop.wait(0.2):
             self._broker.run(self._once)
             self.sent += AT_ONCE
 
@@ -94,7 +95,8 @@ def test_a_stream_that_is_killed_twice_has_each_message_once(tmp_path: Path) -> 
     lake = tmp_path / "lake"
     with (
         (tmp_path / "log").open("wb") as log,
-        serving(tmp_path / "store") as broker,
+        # What is sent last is proven by a checkpoint: nothing comes behind it.
+        serving(tmp_path / "store", config=replace(CONFIG, checkpoint_interval_ms=500)) as broker,
     ):
         with Producer(broker) as producer:
             first = started(lake, broker.path, row, 2, log)
