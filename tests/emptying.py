@@ -5,6 +5,7 @@ costs the server and the test more processor time than nearly every test does.
 """
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import TransactionTestCase
 from psycopg import sql
 
@@ -19,11 +20,15 @@ def delete_rows_after_tests() -> None:
 
 def _delete_rows(test: TransactionTestCase) -> None:
     for alias in test._databases_names(include_mirrors=False):
-        connection = connections[alias]
-        names = sorted(set(connection.introspection.django_table_names()) - _KEPT)
-        deletions = sql.SQL(";").join(
-            sql.SQL("DELETE FROM {}").format(sql.Identifier(name)) for name in names
-        )
-        # In one transaction, at whose end the references between tables are looked at.
-        with connection.cursor() as cursor:
-            cursor.execute(f"BEGIN;{deletions.as_string()};COMMIT")
+        delete_rows(connections[alias])
+
+
+def delete_rows(connection: BaseDatabaseWrapper) -> None:
+    """Delete every row of a database but those that migrating has written."""
+    names = sorted(set(connection.introspection.django_table_names()) - _KEPT)
+    deletions = sql.SQL(";").join(
+        sql.SQL("DELETE FROM {}").format(sql.Identifier(name)) for name in names
+    )
+    # In one transaction, at whose end the references between tables are looked at.
+    with connection.cursor() as cursor:
+        cursor.execute(f"BEGIN;{deletions.as_string()};COMMIT")

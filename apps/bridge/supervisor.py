@@ -15,12 +15,11 @@ from typing import Protocol
 
 from apps.bridge.children import Child, Program
 from apps.bridge.exits import Exit
+from apps.bridge.pauses import Pauses
 from apps.engine.clock import Clock
 
 PAUSE_MS_MIN = 500
 PAUSE_MS_MAX = 30_000
-# A part that lived this long is taken for healthy, and its next pause is short again.
-HEALTHY_MS = 60_000
 # A broker needs a few seconds for open requests, a last projection and a clean mark in the log.
 STOP_MS = 12_000
 HARSHER_STOP_MS = 3_000
@@ -77,7 +76,7 @@ class Part:
     program: Program
     child: Child | None = None
     started_ms: int = 0
-    pause_ms: int = PAUSE_MS_MIN
+    pauses: Pauses = field(default_factory=lambda: Pauses(min_ms=PAUSE_MS_MIN, max_ms=PAUSE_MS_MAX))
     start_at_ms: int = field(default=0)
 
 
@@ -174,14 +173,12 @@ class Supervisor:
                 extra = {"part": part.program.name, "code": code}
                 _log.error("part_given_up", extra=extra)
                 continue
-            if now_ms - part.started_ms >= HEALTHY_MS:
-                part.pause_ms = PAUSE_MS_MIN
-            part.start_at_ms = now_ms + part.pause_ms
+            pause_ms = part.pauses.after(now_ms - part.started_ms)
+            part.start_at_ms = now_ms + pause_ms
             _log.error(
                 "part_ended",
-                extra={"part": part.program.name, "code": code, "again_in_ms": part.pause_ms},
+                extra={"part": part.program.name, "code": code, "again_in_ms": pause_ms},
             )
-            part.pause_ms = min(2 * part.pause_ms, PAUSE_MS_MAX)
         return None
 
     def _wait(self, timeout_ms: int) -> bool:

@@ -16,6 +16,7 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
+from apps.core.attachments import attachment, safe_cell
 from apps.core.pagination import rfc3339, rfc3339_or_none
 from apps.deadletters.attempts import attempts_of
 from apps.deadletters.models import DeadLetter
@@ -24,8 +25,6 @@ from apps.deadletters.selectors import Body, bodies
 ROWS_MAX = 10_000_000
 _ROWS_PER_PORTION = 500
 _BYTES_PER_PORTION = 8 * 1024 * 1024
-# What a spreadsheet takes for the begin of a formula.
-_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 _COLUMNS = (
     "id", "group", "offset", "state", "origin_topic", "origin_queue", "origin_offset",
@@ -54,19 +53,8 @@ def answer(
     The file breaks off where the engine or the database goes away meanwhile.
     """
     name = f"dead-letters-{group.replace('%', '_').replace('|', '_')}.{kind.ending}"
-    return StreamingHttpResponse(
-        _portions(kind, letters.order_by("pk"), rows_max),
-        content_type=kind.media_type,
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "X-Content-Type-Options": "nosniff",
-        },
-    )
-
-
-def safe_cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_BEGINS) else text
+    pieces = _portions(kind, letters.order_by("pk"), rows_max)
+    return attachment(pieces, media_type=kind.media_type, name=name)
 
 
 async def _portions(

@@ -26,7 +26,6 @@ from apps.pipelines.models import (
     PipelineStream,
     RunInput,
     StreamBatch,
-    Trigger,
 )
 from apps.pipelines.models.results.result import Result
 from apps.pipelines.services import asking
@@ -69,16 +68,7 @@ class PipelineRunAdmin(ReadOnlyAdmin):
         """Ask for the same runs anew."""
         for run in queryset.order_by("pk"):
             try:
-                again = asking.ask(
-                    job=run.job,
-                    window_start=run.window_start,
-                    window_end=run.window_end,
-                    topics=run.topics,
-                    parameters=run.parameters,
-                    trigger=Trigger.PERSON,
-                    by=actor_of(request),
-                    replace=True,
-                )
+                again = asking.again(run, by=actor_of(request))
             except (EngineError, ProblemError) as refusal:
                 self.message_user(request, f"run {run.pk}: {refusal}", messages.ERROR)
             else:

@@ -10,6 +10,7 @@ from typing import IO
 from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
+from apps.core.attachments import attachment
 from apps.pipelines.selectors.files import Kept
 
 PARQUET = "application/vnd.apache.parquet"
@@ -21,7 +22,9 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 def one(file: Kept, *, number: int) -> StreamingHttpResponse:
     """Return an answer with one file."""
-    answer = _answer(_pieces(file.path.open("rb")), PARQUET, f"{number}.parquet")
+    answer = attachment(
+        _in_thread(_pieces(file.path.open("rb"))), media_type=PARQUET, name=f"{number}.parquet"
+    )
     answer["Content-Length"] = str(file.size_bytes)
     return answer
 
@@ -31,18 +34,7 @@ def archive(files: Iterable[Kept], *, name: str) -> StreamingHttpResponse:
 
     They are not compressed again. One that is deleted meanwhile breaks the archive off.
     """
-    return _answer(_zipped(files), ZIP, name)
-
-
-def _answer(pieces: Iterator[bytes], media_type: str, name: str) -> StreamingHttpResponse:
-    return StreamingHttpResponse(
-        _in_thread(pieces),
-        content_type=media_type,
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "X-Content-Type-Options": "nosniff",
-        },
-    )
+    return attachment(_in_thread(_zipped(files)), media_type=ZIP, name=name)
 
 
 async def _in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:

@@ -13,8 +13,8 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.http import StreamingHttpResponse
 
+from apps.core.attachments import attachment, safe_cell
 from apps.core.pagination import rfc3339
-from apps.deadletters.exporting import safe_cell
 from apps.pipelines.columns import Kind, Table
 from apps.pipelines.models.results.result import Result
 from apps.pipelines.selectors.results import Rows
@@ -31,14 +31,8 @@ def answer(table: Table, rows: Rows) -> StreamingHttpResponse:
     A text that a spreadsheet would take for a formula begins with an apostrophe. The file breaks
     off where the database goes away meanwhile.
     """
-    return StreamingHttpResponse(
-        _portions(table, rows.select_related("run").order_by("pk")),
-        content_type=f"{MEDIA_TYPE}; charset=utf-8",
-        headers={
-            "Content-Disposition": f'attachment; filename="{table.name}.csv"',
-            "X-Content-Type-Options": "nosniff",
-        },
-    )
+    pieces = _portions(table, rows.select_related("run").order_by("pk"))
+    return attachment(pieces, media_type=f"{MEDIA_TYPE}; charset=utf-8", name=f"{table.name}.csv")
 
 
 def head(table: Table) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.columns import Table
 from apps.pipelines.tables import TABLES
@@ -179,23 +181,10 @@ def _seconds(name: str, inputs: Mapping[str, Any]) -> float:
 def _memory() -> dict[str, float]:
     """Return the most memory of the JVM, and of Python's workers together, that are there now."""
     found = {"JVM MiB": 0.0, "Python MiB": 0.0}
-    for process in _descendants(os.getpid()):
-        status = _status(process)
+    for process in psutil.Process().children(recursive=True):
+        status = _status(process.pid)
         kind = "JVM MiB" if status.get("Name") == "java" else "Python MiB"
         found[kind] += int(status.get("VmHWM", "0 kB").split()[0]) * 1024 / _MIB
-    return found
-
-
-def _descendants(process: int) -> list[int]:
-    parents = {
-        int(path.name): int(_status(int(path.name)).get("PPid", "0"))
-        for path in Path("/proc").iterdir()
-        if path.name.isdigit()
-    }
-    found, new = [], [process]
-    while new:
-        new = [child for child, parent in parents.items() if parent in new]
-        found += new
     return found
 
 

@@ -41,6 +41,7 @@ from apps.topics import services as topics
 from apps.topics.models import Topic
 from mqweb.celery import app
 from mqweb.schedule import SCHEDULE
+from tests.emptying import delete_rows
 from tests.rounds import rounds
 from tests.web.deadletters.letters import LetterEngine, project
 from tests.web.fake_care import level
@@ -357,13 +358,7 @@ def no_engine_left_behind() -> Iterator[None]:
 
 def set_up(scene: Scene) -> Engine:
     """Empty the tables, and let the scene begin with an engine of its own."""
-    names = [
-        f'"{name}"' for name in connection.introspection.django_table_names(only_existing=True)
-    ]
-    kept = ('"auth_', '"django_content_type')
-    doomed = ", ".join(name for name in names if not name.startswith(kept))
-    with connection.cursor() as cursor:
-        cursor.execute(f"TRUNCATE {doomed} CASCADE")
+    delete_rows(connection)
     engine = Engine()
     bridge.install(engine, None)  # type: ignore[arg-type]
     scene.seed(engine)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from apps.bridge import supervisor as supervision
 from apps.bridge.children import Program
 from apps.bridge.exits import Exit
+from apps.bridge.pauses import HEALTHY_MS
 from apps.bridge.supervisor import Supervisor
 
 STOP = signal.SIGTERM
@@ -126,7 +127,7 @@ def test_the_pause_is_short_again_after_a_long_life() -> None:
         world.children[-1].code = 1
 
     def live_long() -> None:
-        world.clock.now_ms += supervision.HEALTHY_MS
+        world.clock.now_ms += HEALTHY_MS
 
     world.script = [die, nothing, die, nothing, live_long, die, nothing, nothing, stop]
     supervisor = world.supervisor()
@@ -136,7 +137,7 @@ def test_the_pause_is_short_again_after_a_long_life() -> None:
 
     assert len(world.starts_ms) == 4
     # Died at the look after the long life, and started within the next second.
-    assert world.starts_ms[3] - world.starts_ms[2] <= supervision.HEALTHY_MS + 3_000
+    assert world.starts_ms[3] - world.starts_ms[2] <= HEALTHY_MS + 3_000
 
 
 def test_a_store_held_by_another_ends_everything_with_its_code() -> None:

@@ -43,6 +43,18 @@ _EVERYTHING = compile_filter("*", FilterType.TAG)
 _RECONSUME_TIMES_AT = 72
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A hand-out that is not recorded yet, of messages nobody else is given meanwhile."""
+
+    event: Deliver
+    block: MessageBlock
+
+    def is_last_of(self, queue: ConsumeQueue) -> bool:
+        """Say whether the queue has nothing more behind it."""
+        return self.event.source == FRESH and self.event.cursor_after >= queue.visible
+
+
 class Pop:
     """Receive for groups whose members share every queue."""
 
@@ -193,7 +205,7 @@ class Pop:
         messages_max: int,
         bytes_max: int,
         wait: bool,
-    ) -> "_Planned | None":
+    ) -> _Planned | None:
         source = self._first_ready(progress)
         while source is not None and (lost := _lost_of(source, queue, wait)) is not None:
             # Nobody can try them again, nor needs to where a newer one has replaced them: they are
@@ -246,7 +258,7 @@ class Pop:
         *,
         source: LeaseEntry | None,
         wait: bool,
-    ) -> "_Planned":
+    ) -> _Planned:
         block = load(self._log, queue, chosen, wait=wait)
         failures_before = 0
         if source is not None:
@@ -268,7 +280,7 @@ class Pop:
         )
         return _Planned(event=event, block=block)
 
-    def _handed_out(self, planned: "list[_Planned]", group: str) -> list[Lease]:
+    def _handed_out(self, planned: list[_Planned], group: str) -> list[Lease]:
         """Record what was planned, forget the plans, and return the leases."""
         numbers = self._recorder.record_all([plan.event for plan in planned])
         leases = [
@@ -282,18 +294,6 @@ class Pop:
         ]
         planned.clear()
         return leases
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Planned:
-    """A hand-out that is not recorded yet, of messages nobody else is given meanwhile."""
-
-    event: Deliver
-    block: MessageBlock
-
-    def is_last_of(self, queue: ConsumeQueue) -> bool:
-        """Say whether the queue has nothing more behind it."""
-        return self.event.source == FRESH and self.event.cursor_after >= queue.visible
 
 
 def _lost_of(source: LeaseEntry, queue: ConsumeQueue, wait: bool) -> Runs | None:

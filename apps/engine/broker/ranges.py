@@ -26,18 +26,19 @@ class Ranges:
         key = (queue.topic, queue.queue)
         told = self._told.get(key)
         visible, kept = queue.visible, queue.kept
+        low = min(queue.min_offset, visible)
         if (
             told is not None
             and kept is None
             and told.kept_messages is None
             and told.max_offset == visible
-            and told.min_offset == min(queue.min_offset, visible)
+            and told.min_offset == low
         ):
             return told
         found = self._told[key] = QueueRange(
             topic=queue.topic,
             queue=queue.queue,
-            min_offset=min(queue.min_offset, visible),
+            min_offset=low,
             max_offset=visible,
             covered=queue.covered,
             kept_messages=None if kept is None else kept.message_count,

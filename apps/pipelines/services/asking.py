@@ -69,6 +69,23 @@ def ask(
     return _asked(wish, trigger=Trigger(trigger), by=by, replace=replace)[0]
 
 
+def again(run: PipelineRun, *, by: str) -> PipelineRun:
+    """Ask for what a run did anew, for a person; what is published of it stays until that is done.
+
+    Raises what `ask` raises.
+    """
+    return ask(
+        job=run.job,
+        window_start=run.window_start,
+        window_end=run.window_end,
+        topics=run.topics,
+        parameters=run.parameters,
+        trigger=Trigger.PERSON,
+        by=by,
+        replace=True,
+    )
+
+
 def backfill(
     *,
     job: str,

@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import InterfaceError, OperationalError, connection
@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from apps.bridge.children import Child, Program
 from apps.bridge.exits import Exit
+from apps.bridge.pauses import Pauses
 from apps.engine.clock import Clock
 from apps.pipelines.models import PipelineStream, StreamBatch
 
@@ -24,7 +25,6 @@ from apps.pipelines.models import PipelineStream, StreamBatch
 _TOLD_MAX = 1_000
 _PAUSE_MS_MIN = 1_000
 _PAUSE_MS_MAX = 60_000
-_HEALTHY_MS = 60_000
 
 _log = logging.getLogger("mqweb.pipelines")
 
@@ -167,7 +167,9 @@ def listener(put: Callable[[Batch], None]) -> Any:
 class _Kept:
     child: Child | None = None
     started_ms: int = 0
-    pause_ms: int = _PAUSE_MS_MIN
+    pauses: Pauses = field(
+        default_factory=lambda: Pauses(min_ms=_PAUSE_MS_MIN, max_ms=_PAUSE_MS_MAX)
+    )
     start_at_ms: int = 0
 
 
@@ -221,12 +223,9 @@ class StreamKeeper:
             return
         kept.child = None
         now_ms = self._clock.monotonic_ms()
-        if now_ms - kept.started_ms >= _HEALTHY_MS:
-            kept.pause_ms = _PAUSE_MS_MIN
         # Another process may have it, or what it needs may be missing: no hurry.
-        if code in (Exit.HELD, Exit.LACKING, Exit.REFUSED):
-            kept.pause_ms = _PAUSE_MS_MAX
-        kept.start_at_ms = now_ms + kept.pause_ms
-        extra = {"part": f"stream {name}", "code": code, "again_in_ms": kept.pause_ms}
+        is_hopeless = code in (Exit.HELD, Exit.LACKING, Exit.REFUSED)
+        pause_ms = kept.pauses.after(now_ms - kept.started_ms, is_hopeless=is_hopeless)
+        kept.start_at_ms = now_ms + pause_ms
+        extra = {"part": f"stream {name}", "code": code, "again_in_ms": pause_ms}
         _log.error("part_ended", extra=extra)
-        kept.pause_ms = min(2 * kept.pause_ms, _PAUSE_MS_MAX)

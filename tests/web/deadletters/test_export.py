@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.test import AsyncClient
 
-from apps.deadletters.exporting import FORMATS, safe_cell
+from apps.core.attachments import safe_cell
+from apps.deadletters.exporting import FORMATS
 from tests.web.conftest import Api
 from tests.web.deadletters.letters import LetterEngine, in_thread, project
 

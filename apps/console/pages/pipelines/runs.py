@@ -1,6 +1,8 @@
 """The pages of runs: the list, one run, and the buttons that ask for one and call one off."""
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, QueryDict
@@ -94,8 +96,17 @@ def ask(request: HttpRequest) -> Told:
     except ValidationError as refusal:
         return Told(text=refusal_of(refusal), back=_RUNS, is_good=False)
     topics = str(entered.get("topics") or "").replace(",", " ").split()
-    wish = {"window_start": start, "window_end": end, "topics": topics}
-    return _asked(request, job=str(entered.get("job") or ""), replace=False, **wish)
+    return _asked(
+        partial(
+            asking.ask,
+            job=str(entered.get("job") or ""),
+            window_start=start,
+            window_end=end,
+            topics=topics,
+            trigger=Trigger.PERSON,
+            by=actor_of(request),
+        )
+    )
 
 
 @console_action
@@ -105,15 +116,7 @@ def rerun(request: HttpRequest, *, number: int) -> Told:
         found = runs.run(number)
     except ProblemError as refusal:
         return Told(text=f"Nothing was done: {refusal}.", back=_RUNS, is_good=False)
-    return _asked(
-        request,
-        job=found.job,
-        window_start=found.window_start,
-        window_end=found.window_end,
-        topics=found.topics,
-        parameters=found.parameters,
-        replace=True,
-    )
+    return _asked(partial(asking.again, found, by=actor_of(request)))
 
 
 @console_action
@@ -129,9 +132,9 @@ def cancel(request: HttpRequest, *, number: int) -> Told:
     return Told(text="Being called off; nothing of it is published.", back=back)
 
 
-def _asked(request: HttpRequest, **wish: object) -> Told:
+def _asked(ask: Callable[[], PipelineRun]) -> Told:
     try:
-        found = asking.ask(**wish, trigger=Trigger.PERSON, by=actor_of(request))  # type: ignore[arg-type]
+        found = ask()
     except EngineError as error:
         return Told(text=refusal_text(error), back=_RUNS, is_good=False)
     except ProblemError as refusal:

@@ -129,18 +129,7 @@ class RunAgainView(APIView):
         """Ask for what a run did anew; when that is done, its results take the place of the old."""
         found = runs.run(number_of(run, "run"))
 
-        again = asking.ask(
-            job=found.job,
-            window_start=found.window_start,
-            window_end=found.window_end,
-            topics=found.topics,
-            parameters=found.parameters,
-            trigger=Trigger.PERSON,
-            by=actor_of(request),
-            replace=True,
-        )
-
-        return _asked(again)
+        return _asked(asking.again(found, by=actor_of(request)))
 
 
 def _asked(run: PipelineRun) -> Response:

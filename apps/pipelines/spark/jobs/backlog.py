@@ -11,6 +11,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
+from apps.pipelines.spark.relations import within
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ FAILING_SHARE = 0.2
 def run(inputs: Inputs, window: Window) -> Outputs:
     """Return a row for each sample of the window."""
     seen = _looked_back(_timeline(inputs["input.progress"], inputs["bronze.trace"]))
-    is_here = (sql.col("at") >= sql.lit(window.start)) & (sql.col("at") < sql.lit(window.end))
-    found = seen.where(sql.col("is_sample") & is_here).select(
+    found = seen.where(sql.col("is_sample") & within("at", window)).select(
         "group",
         "topic",
         "at",

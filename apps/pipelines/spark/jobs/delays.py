@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
+from apps.pipelines.spark.relations import within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -30,7 +31,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
             sql.first("stored_at").alias("stored_at"),
             sql.first(sql.coalesce("delay_level", sql.lit(0))).alias("delay_level"),
         )
-        .where((sql.col("at") >= sql.lit(window.start)) & (sql.col("at") < sql.lit(window.end)))
+        .where(within("at", window))
         .withColumn("late_ms", _ms_after_due("at"))
     )
     late = sql.col("late_ms")

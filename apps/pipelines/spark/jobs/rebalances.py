@@ -6,6 +6,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
+from apps.pipelines.spark.relations import within
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,8 +38,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
 
 
 def _shared_out(rebalances: "DataFrame", window: Window) -> "DataFrame":
-    is_here = (sql.col("at") >= sql.lit(window.start)) & (sql.col("at") < sql.lit(window.end))
-    here = rebalances.where(is_here).select(
+    here = rebalances.where(within("at", window)).select(
         "group", "reason", "queues_moved", "at", sql.date_trunc("hour", "at").alias("hour")
     )
     minutes = here.groupBy(*_KEY, sql.date_trunc("minute", "at")).agg(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
+from apps.pipelines.spark.relations import within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,7 +28,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
     until = sql.lit(window.end)
     trace = inputs["bronze.trace"].where(sql.col("ended_at") < until)
     ended = _ended(trace, _last_letters(inputs["input.letters"].where(sql.col("dead_at") < until)))
-    here = ended.where(_within("last_at", window))
+    here = ended.where(within("last_at", window))
     took_s = (sql.unix_micros("last_at") - sql.unix_micros("first_at")) / 1e6
     retries = here.groupBy("topic", "group", "attempts", "final").agg(
         sql.count("*").alias("messages"),
@@ -71,7 +72,7 @@ def _ended(trace: "DataFrame", letters: "DataFrame") -> "DataFrame":
 
 
 def _causes(trace: "DataFrame", ended: "DataFrame", window: Window) -> "DataFrame":
-    here = trace.where(_within("ended_at", window))
+    here = trace.where(within("ended_at", window))
     failed = here.where(sql.col("result") != "ok").withColumn(
         "error_class",
         sql.when(sql.col("error_class") != "", sql.col("error_class")).otherwise(sql.col("result")),
@@ -79,7 +80,7 @@ def _causes(trace: "DataFrame", ended: "DataFrame", window: Window) -> "DataFram
     by_message = failed.groupBy(*_PLACE, "error_class").agg(sql.count("*").alias("failures"))
     finals = ended.where("is_traced").select(*_PLACE, (sql.col("final") == "dead").alias("is_dead"))
     traced = by_message.join(finals, list(_PLACE)).drop("queue", "queue_offset")
-    untraced = ended.where(~sql.col("is_traced") & _within("last_at", window)).select(
+    untraced = ended.where(~sql.col("is_traced") & within("last_at", window)).select(
         "group",
         "topic",
         _class_in_reason().alias("error_class"),
@@ -112,7 +113,3 @@ def _class_in_reason() -> "Column":
     found = sql.regexp_extract("reason", _EXCEPTION, 1)
     said = sql.substring("reason", 1, _REASON_CHARACTERS_MAX)
     return sql.when(found != "", found).when(said != "", said).otherwise("unknown")
-
-
-def _within(name: str, window: Window) -> "Column":
-    return (sql.col(name) >= sql.lit(window.start)) & (sql.col(name) < sql.lit(window.end))
