@@ -35,6 +35,7 @@ class FakeGroups:
         self._catalog = catalog
         self._members: dict[str, dict[str, HeartbeatRequest]] = {}
         self._until_ms: dict[tuple[str, str], int] = {}
+        self._left_ms: dict[tuple[str, str], int] = {}
         self._rebalances: dict[str, Rebalance] = {}
         self._locks: dict[tuple[str, Place], QueueLockState] = {}
         self._waiting: set[tuple[str, str]] = set()
@@ -57,6 +58,11 @@ class FakeGroups:
         key = (request.group, request.client_id)
         members = self._members.setdefault(request.group, {})
         before = members.get(request.client_id)
+        if before is None and request.generation and self._now_ms() < self._left_ms.get(key, 0):
+            return HeartbeatResult(
+                generation=request.generation, assignment={}, heartbeat_ms=TIMEOUT_MS // 3,
+                retry_max=self._spec(request.group).retry_max,
+            )  # fmt: skip
         members[request.client_id] = request
         self._until_ms[key] = self._now_ms() + TIMEOUT_MS
         if before is None or before.subscriptions != request.subscriptions:
@@ -89,6 +95,7 @@ class FakeGroups:
             held = [k for k, lock in self._locks.items() if lock.owner == client_id]
             for key in held:
                 del self._locks[key]
+            self._left_ms[group, client_id] = self._now_ms() + GRACE_MS
             self._share_out(group, "leave")
 
     def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:

@@ -340,6 +340,9 @@ class FakeBroker:
         if not all(topic in self.topics for topic in wanted):
             return refusal(404, "unknown_topic", False)
         mine = self.groups[group]
+        if mine.is_late(client, document):
+            answered = {"generation": mine.generation, "assignment": {}, "heartbeat_ms": 10_000}
+            return reply(200, answered)
         mine.join(client, document)
         self.share_out(group)
         wait_s = document["wait_ms"] / 1000

@@ -50,6 +50,11 @@ class FakeGroup:
     lease_s: float = 60.0
     is_ordered: bool = False
     epochs: int = 0
+    left: set[str] = field(default_factory=set)
+
+    def is_late(self, client: str, document: dict[str, Any]) -> bool:
+        """Tell whether a heartbeat is from before its client left, which only then is read."""
+        return bool(document["generation"]) and client in self.left - self.members.keys()
 
     def join(self, client: str, document: dict[str, Any]) -> None:
         topics = [item["topic"] for item in document["subscriptions"]]
@@ -124,6 +129,7 @@ class FakeGroup:
 
     def leave(self, client: str) -> None:
         self.members.pop(client, None)
+        self.left.add(client)
         self.locks = {key: lock for key, lock in self.locks.items() if lock.owner != client}
 
     def has_epoch(self, topic: str, queue: int, epoch: int) -> bool:

@@ -217,6 +217,22 @@ def test_unsubscribing_leaves_the_group_and_commits(broker: FakeBroker) -> None:
     assert broker.committed["g", "orders", 0] == 1
 
 
+def test_who_unsubscribed_may_subscribe_again_at_once(broker: FakeBroker) -> None:
+    broker.put("orders", 0, b"0")
+
+    with consumer(broker) as reader:
+        reader.subscribe("orders")
+        before = drain(reader, 1)
+        reader.unsubscribe()
+        reader.subscribe("orders")
+        broker.put("orders", 0, b"1")
+        after = drain(reader, 1)
+        assigned = reader.assignment()
+
+    assert (before, after) == ([b"0"], [b"1"])
+    assert len(assigned) == 4
+
+
 def test_assigning_and_subscribing_exclude_each_other(broker: FakeBroker) -> None:
     with consumer(broker) as assigned, consumer(broker) as subscribed:
         assigned.assign([FIRST])

@@ -71,7 +71,11 @@ class Members:
         members_max: int,
         group_members_max: int,
     ) -> None:
-        """Know nobody. A client whose connection broke while it waited has only `grace_ms`."""
+        """Know nobody.
+
+        A client whose connection broke while it waited has only `grace_ms`, and so long its last
+        heartbeat may come after it left.
+        """
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._grace_ms = min(grace_ms, timeout_ms)
@@ -84,6 +88,8 @@ class Members:
         # before its member is due is put back for when it will be.
         self._looks: list[tuple[int, int, Member]] = []
         self._look_number = 0
+        # Who left lately, the earliest first, with until when a heartbeat may still be on its way.
+        self._left: dict[tuple[str, str], tuple[int, Member]] = {}
 
     def see(self, request: HeartbeatRequest) -> str | None:
         """Take a heartbeat; return JOIN or SUBSCRIPTION where its group's assignment depends on it.
@@ -148,7 +154,20 @@ class Members:
         if member is None:
             return False
         self._remove(member)
+        self._remember(member)
         return True
+
+    def late(self, request: HeartbeatRequest) -> Member | None:
+        """Return who left and sent this before it did; None for who is or becomes a member.
+
+        Requests of one client go by several connections, so its last heartbeat may be read after
+        its leaving. Who comes back starts with no generation, or comes after the grace.
+        """
+        key = request.group, request.client_id
+        if not request.generation or key not in self._left or self.find(*key) is not None:
+            return None
+        until_ms, member = self._left[key]
+        return member if self._clock.monotonic_ms() < until_ms else None
 
     def expire(self) -> list[Member]:
         """Forget who was silent for too long, and return them."""
@@ -234,6 +253,17 @@ class Members:
         self._count -= 1
         if not group.members:
             del self._groups[member.group]
+
+    def _remember(self, member: Member) -> None:
+        now_ms = self._clock.monotonic_ms()
+        while self._left:
+            first = next(iter(self._left))
+            if now_ms < self._left[first][0]:
+                break
+            del self._left[first]
+        key = member.group, member.client_id
+        self._left.pop(key, None)
+        self._left[key] = (now_ms + self._grace_ms, member)
 
     def _subscribe(self, member: Member, subscriptions: tuple[Subscription, ...]) -> None:
         group = self._groups[member.group]

@@ -74,8 +74,12 @@ class Membership:
 
         Raises InvalidName, InvalidArgument, InvalidFilter, UnknownTopic, NotPermitted, Overloaded
         or StoreFull. After the last one the client is a member, and what it gets is decided later.
+        One that was on its way when its client left changes nothing.
         """
         self._check(request)
+        late = self._members.late(request)
+        if late is not None:
+            return late
         reason = self._members.see(request)
         self._sessions.see(request.group, request.client_id, _topics(request))
         if reason is not None:

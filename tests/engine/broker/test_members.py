@@ -215,6 +215,42 @@ def test_who_leaves_is_gone_at_once_and_may_come_back() -> None:
     assert len(members.expire()) == 1
 
 
+def test_a_heartbeat_from_before_the_leaving_is_known_for_the_grace() -> None:
+    clock = ManualClock()
+    members = a_table(clock)
+    members.see(beat())
+    left = members.find("g", "a")
+    members.leave("g", "a")
+
+    assert members.late(beat(generation=7)) is left
+    assert members.late(beat()) is None
+    assert members.late(beat("b", generation=7)) is None
+    clock.advance(GRACE_MS - 1)
+    assert members.late(beat(generation=7)) is left
+    clock.advance(1)
+    assert members.late(beat(generation=7)) is None
+
+
+def test_who_came_back_after_leaving_is_a_member_with_any_generation() -> None:
+    members = a_table(ManualClock())
+    members.see(beat())
+    members.leave("g", "a")
+    members.see(beat())
+
+    assert members.late(beat(generation=7)) is None
+
+
+def test_who_left_is_forgotten_when_others_leave_after_the_grace() -> None:
+    clock = ManualClock()
+    members = a_table(clock)
+    for number in range(50):
+        members.see(beat(f"c{number}"))
+        members.leave("g", f"c{number}")
+        clock.advance(GRACE_MS // 4)
+
+    assert len(members._left) == 4
+
+
 def test_a_group_that_comes_back_has_another_version() -> None:
     members = a_table(ManualClock())
     members.see(beat())

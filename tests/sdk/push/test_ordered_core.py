@@ -381,6 +381,27 @@ def test_a_lost_queue_waits_for_its_listener_then_commits_then_releases() -> Non
     assert bench.core.next_delivery() is None
 
 
+def test_a_listener_that_ends_while_its_lost_queue_is_committed_has_its_message_committed_too() -> (
+    None
+):
+    bench = reading()
+    bench.succeed(bench.listen())
+    running = bench.listen()
+    bench.assign(SECOND, generation=2)
+    first = bench.one("commit")
+    bench.succeed(running)
+    first.answer()
+
+    before_the_second = bench.has("release")
+    second = bench.one("commit")
+    second.answer()
+
+    said = [request.document["offsets"][0]["offset"] for request in (first, second)]
+    assert said == ["1", "2"]
+    assert not before_the_second
+    assert bench.has("release")
+
+
 def test_a_listener_that_runs_on_for_too_long_keeps_the_lock_from_being_released(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

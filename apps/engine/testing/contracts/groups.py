@@ -227,6 +227,20 @@ class GroupControlContract(ControlFixtures):
         assert (line.epoch, line.reason, line.at_ms) == (epoch, "stuck", clock.wall_ms())
         assert await self.ask(control.queue_locks) == []
 
+    async def test_a_heartbeat_that_is_read_after_the_leaving_makes_no_member(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        engine.publish_catalog(CATALOG)
+        known = await beat(engine, "a")
+        await engine.leave("g", "a")
+
+        late = await beat(engine, "a", generation=known.generation, wait_ms=30_000)
+        members = await self.ask(control.members)
+        again = await beat(engine, "a")
+
+        assert (late.assignment, members) == ({}, [])
+        assert again.assignment == known.assignment
+
     async def test_history_tells_every_change_once(
         self, engine: EngineAPI, control: EngineControl
     ) -> None:

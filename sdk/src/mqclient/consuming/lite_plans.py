@@ -14,7 +14,6 @@ from mqclient.protocol.plans import (
     Patience,
     Plan,
     all_group_offsets,
-    leave_group,
     persistently,
 )
 from mqclient.times import milliseconds_of
@@ -103,8 +102,8 @@ class LitePullPlans:
     def leave(self) -> Plan[None]:
         """Leave the group; where that fails the broker notices in its own time."""
         try:
-            client_id = self._settings.client_id
-            yield from leave_group(self._calls, self._group(), client_id, self._patience)
+            call = self._calls.leave(self._group(), self._settings.client_id)
+            yield from persistently(call, self._patience)
         except MqError as error:
             logger.warning("not told the broker at the end: %s", error)
 

@@ -70,6 +70,8 @@ class Membership:
         self._subscriptions = tuple(subscriptions)
         if not self._subscriptions:
             self._next_s = None
+            # Who comes back starts anew; a heartbeat with a generation is one from before it left.
+            self.generation = 0
             return
         self.hurry()
 

@@ -69,16 +69,6 @@ def persistently(call: Call[T], patience: Patience) -> Plan[T]:
             return answer
 
 
-def leave_group(calls: Calls, group: str, client_id: str, patience: Patience) -> Plan[None]:
-    """Leave a group for good, after the member's last heartbeat was cut off; raise MqError.
-
-    That heartbeat may lie unread at the broker, which would take it for the member's return. Said
-    again after an answer, leaving comes behind it.
-    """
-    yield from persistently(calls.leave(group, client_id), patience)
-    yield from persistently(calls.leave(group, client_id), patience)
-
-
 def all_topics(calls: Calls, patience: Patience) -> Plan[list[TopicInfo]]:
     """List every topic, page after page."""
     items: list[TopicInfo] = []

@@ -56,7 +56,7 @@ class Committer:
         self._on_told = on_told
         self._due_s = now_s + settings.commit_s
         self._singles: list[Entry] = []
-        self._lasts: list[Entry] = []
+        self._lasts: dict[Snapshot, Entry] = {}
         self._sent: list[Entry] = []
         self._not_before_s = 0.0
 
@@ -66,7 +66,7 @@ class Committer:
         if offset is None or offset == snapshot.committed:
             self._on_last(snapshot)
         else:
-            self._lasts.append(Entry(snapshot, offset, is_last=True))
+            self._lasts[snapshot] = Entry(snapshot, offset, is_last=True)
 
     def is_telling(self, place: TopicQueue) -> bool:
         """Tell whether a commit of a queue is under way: the broker's offset may still move."""
@@ -95,7 +95,7 @@ class Committer:
         if self._singles:
             self._sent = [self._singles.pop(0)]
         elif self._lasts:
-            self._sent, self._lasts = self._lasts, []
+            self._sent, self._lasts = list(self._lasts.values()), {}
         else:
             self._due_s = now_s + self._settings.commit_s
             self._sent = self.uncommitted()
@@ -138,7 +138,9 @@ class Committer:
             self._not_before_s = again_s(now_s, error)
             self._due_s = min(self._due_s, self._not_before_s)
             # An ordinary commit is overtaken by the next; a last word has no next.
-            self._lasts += [entry for entry in sent if entry.is_last]
+            for entry in sent:
+                if entry.is_last:
+                    self._lasts.setdefault(entry.snapshot, entry)
         elif len(sent) > 1:
             self._singles += sent
         else:

@@ -70,8 +70,13 @@ class Farewells:
         place = snapshot.place
         if self._leaving.get(place) is not snapshot:
             return
-        if snapshot.running and snapshot not in self._given_up:
-            return
+        if snapshot not in self._given_up:
+            if snapshot.running:
+                return
+            if snapshot.commit_offset not in (None, snapshot.committed):
+                # A listener ended while the last word was on its way.
+                self._committer.say_last(snapshot)
+                return
         del self._leaving[place]
         self._given_up.discard(snapshot)
         if self._locks is None:

@@ -5,7 +5,7 @@ import logging
 from mqclient.consuming.push.core import PushCore
 from mqclient.errors import MqError, Refused
 from mqclient.protocol.calls import Call, Calls
-from mqclient.protocol.plans import Patience, Plan, leave_group, persistently
+from mqclient.protocol.plans import Patience, Plan, persistently
 
 logger = logging.getLogger("mqclient")
 
@@ -29,7 +29,7 @@ def leave(core: PushCore, calls: Calls, patience: Patience, *, is_idle: bool) ->
     settings = core.settings
     if is_idle or not settings.is_locking:
         try:
-            yield from leave_group(calls, settings.group, settings.client_id, patience)
+            yield from persistently(calls.leave(settings.group, settings.client_id), patience)
         except MqError as error:
             logger.warning("not told the broker at the end: %s", error)
         return
