@@ -100,14 +100,21 @@ class Machine:
             query = "SELECT count(*) FROM pg_locks WHERE relation = %s::regclass AND NOT granted"
             yield lambda: self.ask(query, table) != [(0,)]
 
-    def let_pass(self, *, seconds: int) -> None:
-        """Move what the tasks' rows say into the past, as if so much time had gone by."""
-        self.ask(
-            "UPDATE clockwork_taskstate SET due_at = due_at - %s * interval '1 s',"
-            " last_started_at = last_started_at - %s * interval '1 s',"
-            " last_ended_at = last_ended_at - %s * interval '1 s'",
-            *[seconds] * 3,
-        )
+    def let_pass(self, *, seconds: int) -> set[str]:
+        """Move what the tasks' rows say into the past, as if so much time had gone by.
+
+        Return the owners of the runs that had begun by then. No task is claimed in between: a tick
+        that was still on its way would begin a run of neither time.
+        """
+        with self._connected() as connection:
+            connection.execute("LOCK TABLE clockwork_taskstate IN EXCLUSIVE MODE")
+            connection.execute(
+                "UPDATE clockwork_taskstate SET due_at = due_at - %s * interval '1 s',"
+                " last_started_at = last_started_at - %s * interval '1 s',"
+                " last_ended_at = last_ended_at - %s * interval '1 s'",
+                [seconds] * 3,
+            )
+            return {row[0] for row in connection.execute("SELECT owner FROM clockwork_taskrun")}
 
     @contextmanager
     def running(self, name: str, *command: str) -> Iterator["Process"]:
