@@ -74,7 +74,8 @@ class PolledWork:
         if self._tracer is None or not self._given:
             return
         with self._lock:
-            ended, kept = [], []
+            ended: list[Message] = []
+            kept: list[Message] = []
             for one in self._given:
                 is_meant = place is None or (
                     _place(one) == place and one.queue_offset >= from_offset
