@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 from mqclient import (
+    AsyncLitePullConsumer,
     AsyncPushConsumer,
     AsyncSimpleConsumer,
     Consumed,
     HandleExpired,
     ListenerContext,
+    LitePullConsumer,
     Message,
     Producer,
     PushConsumer,
     SimpleConsumer,
+    TopicQueue,
 )
 from mqclient.consuming import traces
 from mqclient.consuming.openwork import OPEN_MAX, OpenWork
@@ -47,7 +50,7 @@ def told(broker: FakeBroker) -> list[dict[str, Any]]:
         document = json.loads(stored_body(record))
         ids = {item["id"] for item in document["records"]}
         assert set(properties_of(record)["KEYS"].split()) == ids
-        head = {name: document[name] for name in ("v", "group", "client", "mode")}
+        head = {name: document.get(name) for name in ("v", "group", "client", "mode")}
         found += [{**head, **item} for item in document["records"]]
     return found
 
@@ -166,6 +169,75 @@ async def test_an_ack_that_comes_too_late_was_a_timeout(traced: FakeBroker) -> N
             await consumer.ack(found)
 
     assert short(told(traced)) == [(0, 0, 1, "timeout", None)]
+
+
+def test_a_poll_tells_that_what_was_polled_before_is_done(traced: FakeBroker) -> None:
+    traced.put("orders", 0, b"one", b"two", b"three")
+    queue = TopicQueue("orders", 0)
+    with LitePullConsumer(traced.url, group="g", trace=True, client_id="me") as consumer:
+        consumer.assign([queue])
+        first = consumer.poll(messages_max=2)
+        assert [found.queue_offset for found in first] == [0, 1]
+        consumer.poll(messages_max=2)
+
+    records = told(traced)
+    assert short(records) == [(0, offset, 1, "ok", None) for offset in range(3)]
+    who = {tuple(item[name] for name in ("v", "group", "client", "mode")) for item in records}
+    assert who == {(1, "g", "me", None)}
+    assert all(item["born_ms"] <= item["started_ms"] <= item["ended_ms"] for item in records)
+
+
+def test_what_is_sought_again_was_not_done_and_comes_as_another_attempt(
+    traced: FakeBroker,
+) -> None:
+    traced.put("orders", 0, b"one", b"two", b"three")
+    queue = TopicQueue("orders", 0)
+    with LitePullConsumer(traced.url, group="g", trace=True) as consumer:
+        consumer.assign([queue])
+        consumer.poll()
+        consumer.seek(queue, 1)
+        assert [found.queue_offset for found in consumer.poll()] == [1, 2]
+        consumer.commit()
+        consumer.seek(queue, 2)
+        consumer.poll()
+
+    assert short(told(traced)) == [
+        (0, 0, 1, "ok", None),
+        (0, 1, 1, "later", None),
+        (0, 1, 2, "ok", None),
+        (0, 2, 1, "later", None),
+        # Committed, then read once more: worked on twice, and no failure explains it.
+        (0, 2, 1, "ok", None),
+        (0, 2, 2, "ok", None),
+    ]
+
+
+async def test_a_poller_that_ends_with_an_error_tells_its_class(traced: FakeBroker) -> None:
+    traced.put("orders", 0, b"one")
+
+    async def fail() -> None:
+        async with AsyncLitePullConsumer(traced.url, group="g", trace=True) as consumer:
+            await consumer.subscribe("orders")
+            await consumer.poll()
+            raise LookupError("no such order")
+
+    with pytest.raises(LookupError):
+        await fail()
+    async with AsyncLitePullConsumer(traced.url, group="g", trace=True) as consumer:
+        await consumer.subscribe("orders")
+        await consumer.poll()
+        await consumer.close(is_commit=False)
+
+    assert short(told(traced)) == [(0, 0, 1, "error", "LookupError"), (0, 0, 1, "timeout", None)]
+
+
+def test_who_polls_without_a_group_tells_nothing(traced: FakeBroker) -> None:
+    traced.put("orders", 0, b"one")
+    with LitePullConsumer(traced.url, trace=True) as consumer:
+        consumer.assign([TopicQueue("orders", 0)])
+        assert consumer.poll()
+
+    assert told(traced) == []
 
 
 def test_the_traces_of_others_are_read_without_a_trace(traced: FakeBroker) -> None:

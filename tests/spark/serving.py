@@ -20,7 +20,7 @@ from apps.doors.http.settings import DoorSettings
 from apps.engine.clock import SystemClock
 from apps.engine.config import EngineConfig
 from apps.engine.local import LocalEngine
-from tests.engine.offline.stores import CONFIG, TOPICS, publish
+from tests.engine.offline.stores import CONFIG, publish
 
 T = TypeVar("T")
 _TOPIC = "/api/v1/topics/"
@@ -84,13 +84,17 @@ def _app(engine: LocalEngine) -> Any:
             await door(scope, receive, send)
             return
         status, body = 404, {"code": "unknown_topic", "title": "unknown"}
-        if topic in TOPICS:
+        spec = engine.catalog.topics.get(topic)
+        if spec is not None:
             queues = [
                 {"queue": one.queue, "min_offset": one.min_offset, "max_offset": one.max_offset}
                 for one in engine.queue_ranges(topic)
             ]
             status = 200
-            body = {"topic": topic, "type": "MIXED", "queue_count": len(queues), "queues": queues}
+            body = {
+                "topic": topic, "type": "MIXED", "queue_count": len(queues), "queues": queues,
+                "cleanup": spec.cleanup.value,
+            }  # fmt: skip
         kind = b"application/json" if status == 200 else b"application/problem+json"
         await send(
             {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]}

@@ -19,7 +19,7 @@ from apps.engine.log.tail import Frame, header_at
 from apps.engine.log.walking import walk
 from apps.engine.offline.entries import EntryFiles
 from apps.engine.offline.opened import OpenedStore
-from apps.engine.offline.view import QueueSlice
+from apps.engine.offline.slices import QueueSlice
 
 _ENTRIES = 16_384
 # Copying so much out of the page cache costs no more than another system call.

@@ -14,7 +14,7 @@ from apps.engine.errors import StoreDamaged
 from apps.engine.log.retained import load_retained
 from apps.engine.offline.entries import EntryFiles
 from apps.engine.offline.opened import OpenedStore
-from apps.engine.offline.view import QueueSlice
+from apps.engine.offline.slices import QueueSlice
 
 _ENTRIES = 16_384
 

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from apps.engine.codec.checksum import crc32
 from apps.engine.offline.entries import EntryFiles
-from apps.engine.offline.reading import RecordBlock, read
-from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
+from apps.engine.offline.kept import first_kept
+from apps.engine.offline.reading import read
+from apps.engine.offline.slices import QueueExtent, QueueSlice, RecordBlock
+from apps.engine.offline.view import StoreView
 
 _READ_BYTES = 4 << 20
 
@@ -49,6 +51,11 @@ def crc32_of(view: StoreView, low: int, high: int) -> int:
 def _first_from(view: StoreView, extent: QueueExtent, log_offset: int) -> int:
     """Return the first queue offset whose record does not begin below a log offset."""
     whole = view.cut(extent.topic, extent.queue, extent.min_offset, extent.max_offset)
+    if whole.start < whole.kept_stop:
+        kept = first_kept(view.store, whole, "log_offset", log_offset)
+        if kept < whole.kept_stop:
+            return kept
+        whole = replace(whole, start=whole.kept_stop)
     found = _first_filed(view, whole, log_offset)
     return found if found < whole.tail_start else _first_behind(view, whole, log_offset)
 

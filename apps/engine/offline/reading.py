@@ -4,8 +4,8 @@ Knows slices and frames; not how frames are found, nor what is done with records
 a slice either comes or is told to be lost, by its number: nothing is passed over in silence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,50 +14,13 @@ from apps.engine.codec.batch import starts_of
 from apps.engine.codec.columns import fixed_fields, is_of, native
 from apps.engine.log.tail import Frame
 from apps.engine.offline.frames import frames_of
+from apps.engine.offline.kept import read_kept
 from apps.engine.offline.losses import fates
 from apps.engine.offline.opened import OpenedStore
-from apps.engine.offline.view import QueueSlice
+from apps.engine.offline.slices import OnLoss, QueueSlice, RecordBlock
 
 _BYTES = 8 << 20
 _GONE = "retention took them meanwhile"
-
-OnLoss = Callable[[int, int, str], None]
-"""Is told first and last of queue offsets that cannot be read, and why; may raise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecordBlock:
-    """Records of one queue in order, and where each lies in `payload`: int64[n] and int32[n].
-
-    `fixed` RECORD_HEADER[n] are their fixed parts, `offsets` int64[n] their queue offsets.
-    """
-
-    topic: str
-    queue: int
-    payload: bytes | bytearray
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int32]
-    fixed: NDArray[np.void]
-    offsets: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        """Return how many records these are."""
-        return len(self.starts)
-
-    @property
-    def log_offset(self) -> int:
-        """Return where the first record lies in the log; there must be one."""
-        return int(self.fixed["log_offset"][0])
-
-    def of(self, rows: slice | NDArray[np.bool_]) -> "RecordBlock":
-        """Return some of the records, in the same payload."""
-        return replace(
-            self,
-            starts=self.starts[rows],
-            sizes=self.sizes[rows],
-            fixed=self.fixed[rows],
-            offsets=self.offsets[rows],
-        )
 
 
 def read(
@@ -70,9 +33,9 @@ def read(
 ) -> Iterator[RecordBlock]:
     """Iterate over the records of a slice, in blocks of about `rows_max` and of 8 MiB.
 
-    A block may be larger by a frame. What is lost is told between the blocks, in order; what is
-    damaged and not gone to `on_damage`, where there is one. Raises StoreDamaged where the log
-    cannot be followed at all.
+    A block may be larger by a frame. What compaction has replaced is passed over. What is lost is
+    told between the blocks, in order; what is damaged and not gone to `on_damage`, where there is
+    one. Raises StoreDamaged where the log cannot be followed at all.
     """
 
     def tell(first: int, last: int) -> None:
@@ -83,6 +46,12 @@ def read(
             heard = on_loss if is_gone else on_damage
             heard(begin, end, _GONE if is_gone else _reason(store, wanted, begin, end))
 
+    if wanted.start < wanted.kept_stop:
+        heard = on_loss if on_damage is None else on_damage
+        yield from read_kept(store, wanted, on_loss=on_loss, on_damage=heard, rows_max=rows_max)
+        if wanted.stop <= wanted.kept_stop:
+            return
+        wanted = replace(wanted, start=wanted.kept_stop)
     expected = wanted.start
     for frames in _gathered(frames_of(store, wanted), rows_max):
         block = _block(frames, wanted, expected)

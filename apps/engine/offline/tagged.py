@@ -14,7 +14,7 @@ from apps.engine.codec.layout import SCHEDULE_TOPIC
 from apps.engine.limits import MIB
 from apps.engine.offline.entries import EntryFiles
 from apps.engine.offline.opened import OpenedStore
-from apps.engine.offline.view import QueueSlice
+from apps.engine.offline.slices import QueueSlice
 
 _ENTRIES = 16_384
 # The longest frame has 16 MiB, so none is read for more than five parts.
@@ -31,6 +31,12 @@ def parts_of(
     so is all that has no entries in files, and all of the topic whose entries hold due times.
     Raises StoreDamaged as `EntryFiles.read`.
     """
+    if wanted.start < wanted.kept_stop:
+        # Kept messages lie near each other, whatever their place in the log was.
+        yield _filed(wanted, wanted.start, min(wanted.stop, wanted.kept_stop))
+        if wanted.stop <= wanted.kept_stop:
+            return
+        wanted = replace(wanted, start=wanted.kept_stop)
     stop = min(wanted.stop, wanted.tail_start)
     if wanted.topic == SCHEDULE_TOPIC or wanted.start >= stop:
         yield wanted

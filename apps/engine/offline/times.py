@@ -5,12 +5,16 @@ fixed part of its record, and behind the queue's files one frame. Whoever then r
 proves them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from apps.engine.codec.layout import RECORD_HEADER, RECORD_MAGIC
 from apps.engine.offline.entries import EntryFiles
+from apps.engine.offline.kept import first_kept
 from apps.engine.offline.ranges import frames_behind, records_behind
-from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
+from apps.engine.offline.slices import QueueExtent, QueueSlice
+from apps.engine.offline.view import StoreView
 
 
 def first_since(view: StoreView, extent: QueueExtent, time_ms: int) -> int:
@@ -21,6 +25,11 @@ def first_since(view: StoreView, extent: QueueExtent, time_ms: int) -> int:
     StoreDamaged where entries are gone.
     """
     whole = view.cut(extent.topic, extent.queue, extent.min_offset, extent.max_offset)
+    if whole.start < whole.kept_stop:
+        kept = first_kept(view.store, whole, "store_time_ms", time_ms)
+        if kept < whole.kept_stop:
+            return kept
+        whole = replace(whole, start=whole.kept_stop)
     border = min(whole.tail_start, whole.stop)
     found = _first_behind(view, whole, time_ms)
     return found if found > border else _first_filed(view, whole, border, time_ms)

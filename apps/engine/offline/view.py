@@ -23,7 +23,9 @@ from apps.engine.files.backend import Disk
 from apps.engine.log.checkpoint import load_checkpoint
 from apps.engine.log.tail import Frame
 from apps.engine.offline.entries import EntryFiles
+from apps.engine.offline.kept import KeptRange, kept_range
 from apps.engine.offline.opened import OpenedStore
+from apps.engine.offline.slices import QueueExtent, QueueSlice
 from apps.engine.offline.tail import Key, QueueTail, collect, step
 from apps.engine.types import Cleanup, TopicSpec
 
@@ -36,36 +38,6 @@ _SYSTEM = (
 )
 _OWN = (*_SYSTEM, layout.RETRY_PREFIX, layout.DEAD_LETTER_PREFIX)
 _OFFSETS = np.dtype(np.int64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueExtent:
-    """The messages of a queue that are there: `min_offset` up to, not with, `max_offset`."""
-
-    topic: str
-    queue: int
-    min_offset: int
-    max_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSlice:
-    """Messages `start` up to, not with, `stop` of a queue, as a task is told of them.
-
-    Those from `tail_start` on have no entries in files: `frames`, int64[n, 2] in the machine's byte
-    order, is where the frames begin and end that hold them.
-    """
-
-    topic: str
-    queue: int
-    start: int
-    stop: int
-    tail_start: int
-    frames: bytes = b""
-
-    def __len__(self) -> int:
-        """Return how many messages that are."""
-        return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +62,7 @@ class StoreView:
         self.synced_offset = 0
         self._topics: dict[str, int] = {}
         self._compacted: set[str] = set()
+        self._kept: dict[Key, KeptRange | None] = {}
         self._known: dict[Key, _Known] = {}
         self._begins: dict[Key, int] = {}
         self._dispatched = -1
@@ -109,6 +82,7 @@ class StoreView:
         specs = _topics(store.disk)
         self._topics = {spec.name: spec.queue_count for spec in specs}
         self._compacted = {spec.name for spec in specs if spec.cleanup is Cleanup.COMPACT}
+        self._kept.clear()
         dispatched = self._load_queues()
         checkpoint = load_checkpoint(store.disk)
         if checkpoint is not None:
@@ -153,11 +127,8 @@ class StoreView:
     def extents(self, topic: str) -> list[QueueExtent]:
         """Return the queues of a topic in order, empty ones among them.
 
-        Raises UnknownTopic, and InvalidArgument for a compacted topic, whose kept messages lie
-        beside the log.
+        Raises UnknownTopic; StoreDamaged where nobody can tell what is kept of a compacted topic.
         """
-        if topic in self._compacted:
-            raise InvalidArgument(f"{topic} is a compacted topic, which only its broker reads")
         if topic not in self._topics and not topic.startswith(_OWN):
             raise UnknownTopic(f"the store has no topic {topic}")
         numbers = {queue for name, queue in self._keys() if name == topic}
@@ -167,6 +138,10 @@ class StoreView:
             self._extent(topic, queue)
             for queue in sorted(numbers.union(range(self._topics.get(topic, 0))))
         ]
+
+    def is_compacted(self, topic: str) -> bool:
+        """Tell whether of a topic only the newest message of each key is kept."""
+        return topic in self._compacted
 
     def extent(self, topic: str, queue: int) -> QueueExtent:
         """Return one queue. Raises UnknownTopic or UnknownQueue."""
@@ -179,9 +154,14 @@ class StoreView:
         """Return what a reader needs to find messages `start` up to, not with, `stop`."""
         key = (topic, queue)
         known = self._known.get(key)
-        tail_start = max(start, known.end if known is not None else start)
+        kept = self._kept_of(key)
+        kept_stop = 0 if kept is None else kept.stop
+        tail_start = max(start, kept_stop, known.end if known is not None else start)
         if tail_start >= stop:
-            return QueueSlice(topic=topic, queue=queue, start=start, stop=stop, tail_start=stop)
+            return QueueSlice(
+                topic=topic, queue=queue, start=start, stop=stop, tail_start=stop,
+                kept_stop=kept_stop,
+            )  # fmt: skip
         parts = [
             tails[key].frames_of(tail_start, stop)
             for tails in (self._tails, self._fresh)
@@ -195,17 +175,22 @@ class StoreView:
             stop=stop,
             tail_start=tail_start,
             frames=frames.astype(_OFFSETS).tobytes(),
+            kept_stop=kept_stop,
         )
 
     def log_offset(self, wanted: QueueSlice) -> int:
         """Return a log offset no message of a slice lies below: the start of the log at the least.
 
-        Messages of which the files have no entry any more lie nowhere else.
+        Messages of which the files have no entry any more lie nowhere else, and kept ones beside
+        the log.
         """
-        if wanted.start < wanted.tail_start:
+        start = max(wanted.start, wanted.kept_stop)
+        if start >= wanted.stop:
+            return self.synced_offset
+        if start < wanted.tail_start:
             try:
                 entries = EntryFiles(self.store.disk, wanted.topic, wanted.queue)
-                found = int(entries.read(wanted.start, wanted.start + 1)["log_offset"][0])
+                found = int(entries.read(start, start + 1)["log_offset"][0])
             except StoreDamaged:
                 return self.store.segments.start
             # Its frame begins before it, in the same segment.
@@ -223,9 +208,22 @@ class StoreView:
         known = self._known.get(key, _Known(0, 0))
         begin = max(known.min_offset, self._begins.get(key, 0))
         ends = [tails[key].end for tails in (self._tails, self._fresh) if key in tails]
-        return QueueExtent(
-            topic=topic, queue=queue, min_offset=begin, max_offset=max(begin, known.end, *ends, 0)
-        )
+        end = max(begin, known.end, *ends, 0)
+        kept = self._kept_of(key)
+        if kept is not None:
+            # What a round has read was synced, whatever the last checkpoint says.
+            begin, end = min(begin, kept.begin), max(end, kept.stop)
+        return QueueExtent(topic=topic, queue=queue, min_offset=begin, max_offset=end)
+
+    def _kept_of(self, key: Key) -> KeptRange | None:
+        if key[0] not in self._compacted:
+            return None
+        if key not in self._kept:
+            kept = kept_range(self.store, *key)
+            begin = max(self._known.get(key, _Known(0, 0)).min_offset, self._begins.get(key, 0))
+            # Messages that were deleted with their topic are hidden, kept or not.
+            self._kept[key] = None if kept is None or begin > kept.stop else kept
+        return self._kept[key]
 
     def _load_queues(self) -> int:
         content = atomic.load(self.store.disk, CHECKPOINT)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from apps.engine.codec import layout
 from apps.engine.codec import properties as names
-from apps.engine.errors import InvalidArgument, UnknownTopic
-from apps.engine.offline.view import QueueExtent, StoreView
+from apps.engine.errors import UnknownTopic
+from apps.engine.offline.slices import QueueExtent
+from apps.engine.offline.view import StoreView
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ Ranges = Mapping[Key, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """What a store has at one moment. `passed_over` are compacted topics: only a broker has them
-    whole.
+    """What a store has at one moment. `passed_over` are compacted topics: a lake of all messages
+    has no use for what is left of them.
     """
 
     store_id: str
@@ -53,12 +54,12 @@ def look(view: StoreView, topics: Collection[str]) -> Extents:
     queues: dict[Key, QueueExtent] = {}
     passed_over = []
     for topic in sorted(topics):
+        if view.is_compacted(topic):
+            passed_over.append(topic)
+            continue
         try:
             extents = view.extents(topic)
         except UnknownTopic:
-            continue
-        except InvalidArgument:
-            passed_over.append(topic)
             continue
         queues.update({(one.topic, one.queue): one for one in extents})
     return Extents(

@@ -22,7 +22,7 @@ from apps.engine.codec.columns import (
 )
 from apps.engine.codec.ids import offset_id
 from apps.engine.codec.scan import Properties
-from apps.engine.offline.reading import RecordBlock
+from apps.engine.offline.slices import RecordBlock
 from pyspark_mqweb.columns import CORRUPT, HEADERS
 
 _CREATE_TIME = 0

@@ -32,10 +32,11 @@ from apps.engine.limits import FETCH_BYTES_MAX, FETCH_MESSAGES_MAX
 from apps.engine.offline.leasing import ReaderLease
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.ranges import within
-from apps.engine.offline.reading import OnLoss, RecordBlock, holes, read
+from apps.engine.offline.reading import holes, read
+from apps.engine.offline.slices import OnLoss, QueueExtent, QueueSlice, RecordBlock
 from apps.engine.offline.tagged import parts_of
 from apps.engine.offline.times import first_since
-from apps.engine.offline.view import QueueExtent, QueueSlice, StoreView
+from apps.engine.offline.view import StoreView
 from pyspark_mqweb.errors import BadOption
 from pyspark_mqweb.options import SourceOptions
 
@@ -304,7 +305,12 @@ class ServerPlanner:
 
     def cut(self, topic: str, queue: int, start: int, stop: int) -> QueueSlice:
         """Return the numbers: the broker finds the messages."""
-        return QueueSlice(topic=topic, queue=queue, start=start, stop=stop, tail_start=stop)
+        info = self._known.get(topic)
+        # How far compaction has come it does not say.
+        kept_stop = stop if info is not None and info.cleanup == "compact" else 0
+        return QueueSlice(
+            topic=topic, queue=queue, start=start, stop=stop, tail_start=stop, kept_stop=kept_stop
+        )
 
     def hold(self, slices: Sequence[QueueSlice]) -> Lease | None:
         """Hold nothing."""
@@ -344,14 +350,18 @@ def _pulled(
         # The engine's codec reads the answer: the client's makes an object of every message.
         answer = server.ask(Call(call.buffers, lambda response: response.body))
         following, block = _block(wanted, answer)
-        for first, last in holes(block.offsets, at):
+        if len(block) and int(block.offsets[-1]) >= wanted.stop:
+            # Where messages are left out, so many reach beyond the slice.
+            block = block.of(block.offsets < wanted.stop)
+        is_sparse = at < wanted.kept_stop
+        for first, last in () if is_sparse else holes(block.offsets, at):
             on_loss(first, last, "the broker cannot read them")
         if following <= at:
             on_loss(at, wanted.stop - 1, "the broker does not have them")
             return
         end = min(following, wanted.stop)
         expected = int(block.offsets[-1]) + 1 if len(block) else at
-        if expected < end:
+        if expected < end and not is_sparse:
             on_loss(expected, end - 1, "the broker does not have them")
         if len(block):
             yield block

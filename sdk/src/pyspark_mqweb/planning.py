@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from apps.engine.offline.view import QueueExtent
+from apps.engine.offline.slices import QueueExtent
 from pyspark_mqweb.backends import Planner
 from pyspark_mqweb.errors import BadOption, DataLoss
 from pyspark_mqweb.options import EARLIEST, LATEST, Moment, SourceOptions, Start

@@ -23,8 +23,7 @@ from pyspark.sql.types import StructType
 
 from apps.engine.errors import InvalidFilter
 from apps.engine.filters.subscription import Filter, compile_filter
-from apps.engine.offline.reading import RecordBlock
-from apps.engine.offline.view import QueueExtent, QueueSlice
+from apps.engine.offline.slices import QueueExtent, QueueSlice, RecordBlock
 from pyspark_mqweb.arrow import batches, corrupt
 from pyspark_mqweb.backends import Lease, Planner, blocks, planner
 from pyspark_mqweb.columns import check_columns

@@ -17,7 +17,8 @@ from apps.engine.files.posix import PosixDisk
 from apps.engine.local import LocalEngine
 from apps.engine.log.retained import Retained, store_retained
 from apps.engine.log.tail import Frame, FrameReader
-from apps.engine.offline.reading import RecordBlock, read
+from apps.engine.offline.reading import read
+from apps.engine.offline.slices import RecordBlock
 from apps.engine.offline.view import StoreView
 from apps.engine.types import AckMode
 from tests.engine.offline.stores import CONFIG, a_batch, publish, pulled, send, written

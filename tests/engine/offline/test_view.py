@@ -11,7 +11,7 @@ from apps.engine.log.segmentleases import SegmentLeases
 from apps.engine.offline.leasing import ReaderLease
 from apps.engine.offline.view import StoreView
 from apps.engine.testing.manualclock import ManualClock
-from apps.engine.types import AckMode, CatalogSnapshot, Cleanup, TopicSpec
+from apps.engine.types import AckMode
 from tests.engine.offline.stores import CONFIG, publish, send, written
 
 
@@ -202,15 +202,3 @@ def test_leases_of_the_dead_are_forgotten_an_hour_after_their_end(tmp_path: Path
 
     assert lease.forget_abandoned("spark-") == 1
     assert [path.name for path in (tmp_path / "leases").iterdir()] == ["other"]
-
-
-async def test_a_compacted_topic_is_refused_because_what_is_kept_lies_beside_the_log(
-    engine: LocalEngine, tmp_path: Path
-) -> None:
-    kept = TopicSpec(name="latest", queue_count=1, cleanup=Cleanup.COMPACT)
-    engine.publish_catalog(CatalogSnapshot(version=2, topics={"latest": kept}))
-
-    view = StoreView(tmp_path)
-
-    with pytest.raises(InvalidArgument, match="latest is a compacted topic"):
-        view.extents("latest")

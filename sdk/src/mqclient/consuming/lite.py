@@ -10,6 +10,7 @@ from mqclient.clock import Clock, SystemClock
 from mqclient.consuming.interceptors import tell_received
 from mqclient.consuming.lite_core import LitePullCore
 from mqclient.consuming.lite_plans import LitePullPlans
+from mqclient.consuming.polledwork import polled_work
 from mqclient.consuming.settings import LitePullSettings
 from mqclient.consuming.subscriptions import subscriptions_of
 from mqclient.protocol.backoff import Backoff
@@ -57,7 +58,8 @@ class LitePullConsumer:
         self._gate = Pool(endpoint, clock=self._clock)
         self._core = LitePullCore(checked, calls, clock=self._clock)
         patience = Patience(clock=self._clock, backoff=Backoff(), timeout_s=checked.timeout_s)
-        self._plans = LitePullPlans(checked, calls, self._core, patience)
+        self._work = polled_work(checked, endpoint, clock=self._clock)
+        self._plans = LitePullPlans(checked, calls, self._core, patience, self._work)
         self._driver = ThreadDriver(
             self._core,
             self._pool,
@@ -79,6 +81,8 @@ class LitePullConsumer:
         traceback: TracebackType | None,
     ) -> None:
         # After an error nobody knows whether the last messages were dealt with.
+        if error is not None:
+            self._work.failed(type(error).__name__)
         self.close(is_commit=error is None)
 
     def fetch_queues(self, topic: str) -> list[TopicQueue]:
@@ -132,6 +136,7 @@ class LitePullConsumer:
             messages = self._core.poll(limit, ready.set)
             self._driver.kick_if_due()
             tell_received(self._core.settings.interceptors, messages)
+            self._work.given(messages)
             if messages or not ready.wait(max(0.0, deadline_s - self._clock.steady_s())):
                 return messages
 
@@ -195,6 +200,7 @@ class LitePullConsumer:
                 self._gate.run(self._plans.leave())
             self._gate.close()
             self._driver.stop()
+            self._work.close()
 
     def _follow(self) -> None:
         """Give up and take over what the broker has assigned otherwise since the last poll."""

@@ -11,6 +11,7 @@ from mqclient.clock import Clock, SystemClock
 from mqclient.consuming.interceptors import tell_received
 from mqclient.consuming.lite_core import LitePullCore
 from mqclient.consuming.lite_plans import LitePullPlans
+from mqclient.consuming.polledwork import polled_work
 from mqclient.consuming.settings import LitePullSettings
 from mqclient.consuming.subscriptions import subscriptions_of
 from mqclient.protocol.backoff import Backoff
@@ -47,7 +48,8 @@ class AsyncLitePullConsumer:
         self._pool = AsyncPool(endpoint, clock=self._clock)
         self._core = LitePullCore(checked, calls, clock=self._clock)
         patience = Patience(clock=self._clock, backoff=Backoff(), timeout_s=checked.timeout_s)
-        self._plans = LitePullPlans(checked, calls, self._core, patience)
+        self._work = polled_work(checked, endpoint, clock=self._clock)
+        self._plans = LitePullPlans(checked, calls, self._core, patience, self._work)
         self._driver = TaskDriver(self._core, self._pool)
         self._on_assigned: OnQueues = _ignore
         self._on_revoked: OnQueues = _ignore
@@ -63,6 +65,8 @@ class AsyncLitePullConsumer:
         traceback: TracebackType | None,
     ) -> None:
         # After an error nobody knows whether the last messages were dealt with.
+        if error is not None:
+            self._work.failed(type(error).__name__)
         await self.close(is_commit=error is None)
 
     async def fetch_queues(self, topic: str) -> list[TopicQueue]:
@@ -116,6 +120,7 @@ class AsyncLitePullConsumer:
             self._driver.kick()
             if messages:
                 tell_received(self._core.settings.interceptors, messages)
+                self._work.given(messages)
                 return messages
             try:
                 async with asyncio.timeout(max(0.0, deadline_s - self._clock.steady_s())):
@@ -181,6 +186,8 @@ class AsyncLitePullConsumer:
             if is_subscribed:
                 await self._pool.run(self._plans.leave())
             await self._pool.close()
+            if self._work.is_told:
+                await asyncio.to_thread(self._work.close)
 
     async def _follow(self) -> None:
         """Give up and take over what the broker has assigned otherwise since the last poll."""

@@ -7,6 +7,7 @@ from datetime import datetime
 from mqclient.clock import Clock
 from mqclient.consuming.interceptors import tell_begun
 from mqclient.consuming.lite_core import LitePullCore
+from mqclient.consuming.polledwork import PolledWork
 from mqclient.consuming.settings import LitePullSettings
 from mqclient.errors import InvalidArgument, MqError, Refused, StaleGeneration, UnknownQueue
 from mqclient.protocol.calls import Calls
@@ -26,12 +27,18 @@ class LitePullPlans:
     """Where to begin, how far a group is, and telling how far it came."""
 
     def __init__(
-        self, settings: LitePullSettings, calls: Calls, core: LitePullCore, patience: Patience
+        self,
+        settings: LitePullSettings,
+        calls: Calls,
+        core: LitePullCore,
+        patience: Patience,
+        work: PolledWork,
     ) -> None:
         self._settings = settings
         self._calls = calls
         self._core = core
         self._patience = patience
+        self._work = work
         self._clock: Clock = patience.clock
         self._committed_s = self._clock.steady_s()
 
@@ -93,6 +100,7 @@ class LitePullPlans:
     def seek(self, place: TopicQueue, offset: int) -> None:
         """Go on at another offset; raise InvalidArgument for a queue that is not assigned."""
         self._core.seek(place, offset)
+        self._work.sought(place, offset)
         self._tell_begun([place])
 
     def _tell_begun(self, places: Iterable[TopicQueue]) -> None:
@@ -133,8 +141,9 @@ class LitePullPlans:
         self.seek(place, _known(_range(ranges, place).max_offset))
 
     def commit(self) -> Plan[None]:
-        """Commit every position that moved."""
+        """Commit every position that moved: what was handed out is done."""
         group = self._group()
+        self._work.done()
         lost = self._core.lost()
         offsets = self._core.uncommitted(set(self._core.assignment()).difference(lost))
         self._committed_s = self._clock.steady_s()
@@ -166,7 +175,11 @@ class LitePullPlans:
         self._core.note_committed(offsets)
 
     def commit_if_due(self, *, is_last: bool = False) -> Plan[None]:
-        """Commit when that is automatic and its time has come, or at the end."""
+        """Commit when that is automatic and its time has come, or at the end.
+
+        What was handed out is done: that is what a poll says.
+        """
+        self._work.done()
         settings = self._settings
         if settings.group is None or not settings.is_auto_commit:
             return

@@ -64,7 +64,8 @@ class LitePullSettings:
     `group` None reads without a group: nothing is committed. `filter_text` is that of assigned
     queues; a subscription has its own. `strategy`, `site` and `consume_from` are wishes of a
     subscribed member; where a group begins its own setting wins, and without either it is the
-    first message.
+    first message. With `trace` and a group the broker is told of each message a poll returned, and
+    how that ended.
     """
 
     group: str | None = None
@@ -85,6 +86,7 @@ class LitePullSettings:
     consume_from_ms: int | None = None
     timeout_s: float = 10.0
     interceptors: Sequence[ConsumerInterceptor] = ()
+    trace: bool = field(default_factory=is_trace_wanted)
     client_id: str = field(default_factory=new_client_id)
 
     def __post_init__(self) -> None:

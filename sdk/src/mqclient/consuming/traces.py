@@ -112,17 +112,19 @@ class Teller:
 
     group: str
     client_id: str
-    mode: Mode
+    mode: Mode | None
+    """None where the caller alone knows."""
 
 
 def body_of(teller: Teller, works: Sequence[Work]) -> bytes:
     """Return the body of a message that tells of some work."""
-    fields = {
+    fields: dict[str, object] = {
         "v": VERSION,
         "group": teller.group,
         "client": teller.client_id,
-        "mode": teller.mode.value,
     }
+    if teller.mode is not None:
+        fields["mode"] = teller.mode.value
     head = json.dumps(fields, separators=(",", ":"))
     return f'{head[:-1]},"records":[{",".join(work.line for work in works)}]}}'.encode()
 
