@@ -85,6 +85,8 @@ def run_row(run: PipelineRun, *, now: datetime) -> Row:
         "replaces": run.replaces_id,
         "worker": run.worker,
         "published": run.published,
+        "has_results": run.published and run.results_deleted_at is None,
+        "results_deleted_at": rfc3339_or_none(run.results_deleted_at),
         "cancelled_by": run.cancelled_by,
         "error": run.error,
         "code_version": run.code_version,
@@ -106,11 +108,7 @@ def job_row(found: Standing, *, now: datetime) -> Row:
         if found.last_done is None
         else age_s(found.last_done.ended_at or found.last_done.requested_at, now),
         "duration_ms": durations[-1] if durations else None,
-        "longest_ms": max(durations, default=None),
-        "trend": plots.path(
-            durations, highest=max(durations, default=0), width=TREND_WIDTH, height=TREND_HEIGHT
-        ),
-        "trend_count": len(durations),
+        "trend": _trend(found.durations_ms),
         "next_start": rfc3339(found.next_start),
         "next_end": rfc3339(found.next_end),
         "next_s": -age_s(found.next_end, now),
@@ -156,6 +154,15 @@ def stream_row(stream: PipelineStream, *, rate: float | None, now: datetime) -> 
 def age_s(at: datetime, now: datetime) -> int:
     """Return how many whole seconds ago a moment was; negative for one to come."""
     return (ms_of(now) - ms_of(at)) // 1000
+
+
+def _trend(durations_ms: Sequence[int]) -> str:
+    """Return the path of how long runs took; one alone is no trend."""
+    if len(durations_ms) < 2:
+        return ""
+    return plots.path(
+        durations_ms, highest=max(durations_ms), width=TREND_WIDTH, height=TREND_HEIGHT
+    )
 
 
 def _named(topics: Sequence[str]) -> str:
