@@ -208,7 +208,7 @@ def backlog(scope: Scope) -> Findings:
 
 
 CAUSES: Mapping[str, str] = {
-    "none": "not behind",
+    "none": "none: it keeps up",
     "no_consumer": "nobody consumes",
     "burst": "more was sent than before",
     "slow": "consumers are slower than before",
@@ -267,7 +267,7 @@ def _backlog_row(row: Row) -> Row:
     if lag == 0:
         drain = "nothing to do"
     elif drain_s is None:
-        drain = "never, or not known"
+        drain = tables.UNKNOWN if row["cause"] == "none" else "never, or not known"
     else:
         drain = tables.seconds("", "").write(drain_s)
     return {**row, "drain": drain, "cause_said": CAUSES.get(row["cause"], row["cause"])}
