@@ -39,7 +39,7 @@ def run_line(run: PipelineRun, *, now: datetime) -> Row:
         "job": run.job,
         "state": run.state,
         "state_said": said_of(run),
-        "look": _LOOKS.get(run.state, run.state),
+        "look": look_of(run),
         "is_active": run.is_active,
         "window_start": rfc3339(run.window_start),
         "window_end": rfc3339(run.window_end),
@@ -57,6 +57,11 @@ def run_line(run: PipelineRun, *, now: datetime) -> Row:
         "cpu_ms": run.cpu_ms,
         "memory_bytes_max": run.memory_bytes_max,
     }
+
+
+def look_of(run: PipelineRun) -> str:
+    """Return a run's state in a word whose look the stylesheet knows."""
+    return _LOOKS.get(run.state, run.state)
 
 
 def said_of(run: PipelineRun) -> str:
@@ -102,6 +107,7 @@ def job_row(found: Standing, *, now: datetime) -> Row:
         "every_s": found.job.every_s,
         "waiting": found.waiting,
         "last": None if found.last is None else run_line(found.last, now=now),
+        "look": _LOOKS[RunState.QUEUED] if found.last is None else look_of(found.last),
         "said": "never run" if found.last is None else said_of(found.last),
         "revision": "" if found.last_done is None else str(found.last_done.pk),
         "done_s": None

@@ -155,11 +155,12 @@ def streams() -> list[PipelineStream]:
 def stream_rates(of: Sequence[PipelineStream], now: datetime) -> Mapping[int, float]:
     """Return how many rows a second each stream took in the last minute, by its number.
 
-    One that began less than a minute ago is measured since then; one that never began has no rate.
+    One that began less than a minute ago is measured since then; one that has not told anything
+    has no rate.
     """
     found: dict[int, float] = {}
     for stream in of:
-        if stream.started_at is None:
+        if stream.started_at is None or stream.updated_at is None:
             continue
         began = max(stream.started_at, now - RATE_SPAN)
         span_s = max((now - began).total_seconds(), 1.0)

@@ -116,6 +116,7 @@ def test_a_stream_tells_rows_a_second_of_the_last_minute_and_its_lag() -> None:
         stream = PipelineStream.objects.create(
             name=name, lag=5, topics=["a", "b"],
             started_at=None if started_s is None else NOW - started_s * SECOND,
+            updated_at=NOW,
         )  # fmt: skip
         for number, ago_s in enumerate((3, 8, 90)):
             StreamBatch.objects.create(
