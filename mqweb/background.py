@@ -14,6 +14,7 @@ from apps.clockwork import selectors
 from apps.console import feed, relay
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
+from apps.console.pipelines import watch as pipelines
 from apps.console.sparklines import LastHour
 from apps.deadletters.projection import DeadLetterProjector
 from apps.deadletters.selectors import waiting_letters
@@ -37,6 +38,8 @@ _WATCH_BACKLOG_EVERY_S = 5.0
 _READ_CLOCKWORK_EVERY_S = 2.0
 _READ_LAST_HOUR_EVERY_S = 10.0
 _READ_DEATHS_EVERY_S = 5.0
+# Where nothing runs, most of these looks find that it is too early.
+_READ_PIPELINES_EVERY_S = 1.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
 _RELAY_AGAIN_S = 0.2
 # A stop does not wait longer for a database that has gone away.
@@ -59,6 +62,7 @@ class Background:
         )
         self._last_hour = LastHour()
         self._deaths = DeathWatch(clock=self._clock)
+        self._pipelines = pipelines.PipelinesWatch(clock=self._clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_database_away = False
 
@@ -73,6 +77,7 @@ class Background:
             clockwork=self._watch,
             last_hour=self._last_hour,
             deaths=self._deaths,
+            pipelines=self._pipelines,
             sleep=asyncio.sleep,
             publish=outgoing.put,
         )
@@ -107,6 +112,9 @@ class Background:
             asyncio.create_task(
                 loops.every(_READ_DEATHS_EVERY_S, self._read_deaths, name="dead_letter_reader")
             ),
+            asyncio.create_task(
+                loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
+            ),
         ]
 
     async def stop(self) -> None:
@@ -136,6 +144,10 @@ class Background:
 
     async def _read_deaths(self) -> None:
         await self._in_database(partial(self._deaths.take, waiting_letters))
+
+    async def _read_pipelines(self) -> None:
+        if self._pipelines.is_due():
+            await self._in_database(partial(self._pipelines.take, pipelines.look))
 
     def _take_last_hour(self) -> None:
         now_ms = self._clock.wall_ms()

@@ -156,6 +156,9 @@ VARIABLES = (
     Variable(name="MQWEB_LAKE", default="", meaning="directory of the lake instead of <data>/lake"),
     Variable(name="MQWEB_LAKE_BODIES", default="keep", meaning="whether bodies are copied"),
     Variable(name="MQWEB_LAKE_RETENTION", default="400d", meaning="how long the lake keeps rows"),
+    Variable(
+        name="MQWEB_RUN_RETENTION", default="400d", meaning="how long results of runs are kept"
+    ),
     Variable(name="MQWEB_ARCHIVE", default="off", meaning="whether old segments are archived"),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
@@ -207,6 +210,7 @@ _TRANSACTION_CHECK_MS_MIN = 100
 _TRANSACTION_CHECK_MS_MAX = 86_400_000
 _TRANSACTION_CHECKS_MAX = 1_000
 _SPARK_CORES_MAX = 1_024
+_RUN_RETENTION_MS_MIN = 30 * _UNITS_MS["d"]
 _SPARK_MASTERS = re.compile(
     r"local(\[([1-9][0-9]{0,3}|\*)\])?|local-cluster\[\d+,\d+,\d+\]|yarn|spark://\S+|k8s://\S+"
 )
@@ -275,6 +279,7 @@ class Environment:
     lake: Path
     lake_bodies: bool
     lake_retention_ms: int
+    run_retention_ms: int
     archive: bool
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
@@ -383,6 +388,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         lake=_path(values["MQWEB_LAKE"]) or data / "lake",
         lake_bodies=_choice(values, "MQWEB_LAKE_BODIES", ("keep", "drop")) == "keep",
         lake_retention_ms=_duration_ms("MQWEB_LAKE_RETENTION", values["MQWEB_LAKE_RETENTION"]),
+        run_retention_ms=_run_retention_ms(values["MQWEB_RUN_RETENTION"]),
         archive=_choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
@@ -458,6 +464,15 @@ def _duration_ms(name: str, text: str) -> int:
     if duration_ms > _DELAY_MS_MAX:
         raise Refused(f"{name}: {text} is longer than {_DELAY_MS_MAX // _UNITS_MS['d']}d")
     return duration_ms
+
+
+def _run_retention_ms(text: str) -> int:
+    """Return how long runs are kept: the schedule looks back at 24 windows of up to a day."""
+    kept_ms = _duration_ms("MQWEB_RUN_RETENTION", text)
+    if kept_ms < _RUN_RETENTION_MS_MIN:
+        days = _RUN_RETENTION_MS_MIN // _UNITS_MS["d"]
+        raise Refused(f"MQWEB_RUN_RETENTION: {text} is shorter than {days}d")
+    return kept_ms
 
 
 def _hours(name: str, text: str) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ SCHEDULE: Mapping[str, int] = {
     "groups.prune_history": 600,
     "metrics.prune_statistics": 600,
     "deadletters.prune": 3600,
+    "pipelines.prune": 3600,
     "clockwork.vacuum": 3600,
 }
 

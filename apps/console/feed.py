@@ -9,6 +9,7 @@ from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
 from apps.console.locks import HistoryTail
+from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.rates import RateWindow
 from apps.console.snapshot import Snapshot
 from apps.console.sparklines import LastHour
@@ -39,11 +40,13 @@ class Feed:
         clockwork: ClockworkWatch,
         last_hour: LastHour,
         deaths: DeathWatch,
+        pipelines: PipelinesWatch,
     ) -> None:
         self._clock = clock
         self._clockwork = clockwork
         self._last_hour = last_hour
         self._deaths = deaths
+        self._pipelines = pipelines
         self._rates = RateWindow()
         self._topic_rows = TopicRows()
         self._changes = HistoryTail()
@@ -63,6 +66,7 @@ class Feed:
             self._clockwork.picture(),
             self._last_hour.picture(now_ms=now_ms),
             self._deaths.picture(),
+            self._pipelines.picture(),
             version=self._version,
             sampled_at_ms=now_ms,
         )
@@ -98,6 +102,7 @@ async def run(
     clockwork: ClockworkWatch,
     last_hour: LastHour,
     deaths: DeathWatch,
+    pipelines: PipelinesWatch,
     sleep: Callable[[float], Awaitable[None]],
     publish: Callable[[Snapshot], Awaitable[None]],
     board: Board = board,
@@ -108,7 +113,9 @@ async def run(
 
     A reading or a push that fails is logged once and tried again: viewers see their page go stale.
     """
-    feed = Feed(clock=clock, clockwork=clockwork, last_hour=last_hour, deaths=deaths)
+    feed = Feed(
+        clock=clock, clockwork=clockwork, last_hour=last_hour, deaths=deaths, pipelines=pipelines
+    )
     is_failing = False
     try:
         while True:

@@ -13,6 +13,7 @@ from apps.console.deathwatch import DeathsPicture
 from apps.console.delays import DelaysPicture
 from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
+from apps.console.pipelines.watch import PipelinesPicture
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
 from apps.console.topicrows import SENT, TopicRow, TopicRows, sum_known
@@ -103,6 +104,7 @@ class Snapshot(TypedDict):
     transactions: TransactionsPicture
     deaths: DeathsPicture
     clockwork: ClockworkPicture
+    pipelines: PipelinesPicture
     last_hour: LastHourPicture
 
 
@@ -159,6 +161,7 @@ def build(
     clockwork: ClockworkPicture,
     last_hour: LastHourPicture,
     deaths: DeathsPicture,
+    pipelines: PipelinesPicture,
     *,
     version: int,
     sampled_at_ms: int,
@@ -187,6 +190,7 @@ def build(
         "transactions": transactions.picture_of(reading.transactions, now_ms=sampled_at_ms),
         "deaths": deaths,
         "clockwork": clockwork,
+        "pipelines": pipelines,
         "last_hour": last_hour,
     }
 

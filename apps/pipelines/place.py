@@ -1,6 +1,7 @@
 """Where pipelines read and write. Knows paths and a URL; no settings, no Spark."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 
@@ -10,10 +11,11 @@ class Place:
 
     `lake` is where its Parquet files lie and `store` the broker's data directory, which executors
     must see too. `server` is the broker's URL, for what is not in files. Without `bodies` no
-    message's body is copied.
+    message's body is copied. `keep` is how long the lake keeps rows, None for ever.
     """
 
     lake: Path
     store: Path
     server: str
     bodies: bool
+    keep: timedelta | None = None

@@ -30,6 +30,14 @@ def tail(directory: Path, run_id: int, *, tail_bytes: int) -> str:
     return found.decode("utf-8", "replace")
 
 
+def size_bytes(directory: Path, run_id: int) -> int:
+    """Return how long the newer file of a run's log is by now; 0 where there is none here."""
+    try:
+        return path_of(directory, run_id).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 class RunLog:
     """Takes bytes, and keeps them while a run has it."""
 

@@ -1,4 +1,6 @@
-"""The task of the pipelines. Translates a tick to one service call."""
+"""The tasks of the pipelines. Each translates a tick to one service call."""
+
+from datetime import timedelta
 
 from django.conf import settings
 
@@ -13,4 +15,13 @@ def launch(**_unknown: object) -> Step:
     """Ask for the runs that are due; on demand, start a worker for those that wait."""
     return services.look(
         clock=SystemClock(), mode=settings.MQWEB.spark, archive=settings.MQWEB.archive
+    )
+
+
+@house_task("pipelines.prune", lease_s=60)
+def prune(**_unknown: object) -> Step:
+    """Delete rows of runs and of what they found out that are old enough."""
+    return services.forget(
+        now_ms=SystemClock().wall_ms(),
+        keep=timedelta(milliseconds=settings.MQWEB.run_retention_ms),
     )

@@ -5,8 +5,11 @@
 //   data-format="rate"    how the value is written (format.js)
 //   data-level-of="a.b"   value a.b becomes data-level, which gives the element its look
 //   data-link="/topics/"  the value becomes the last part of the address
+//   data-link-of="a.b"    the last part is this value instead; without it there is no address
+//   data-progress="a.b"   value a.b is how far this progress is, null for not known
 //   data-path="a.b"       value a.b becomes the d of this path of an SVG
 //   data-rows="a"         list a fills this table; data-id names what tells its rows apart
+//   data-updates="a"      list a has newer values of rows of this table; no row comes or goes
 
 import { format } from "./format.js";
 
@@ -18,19 +21,32 @@ function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+function setOrRemove(element, name, value) {
+  if (value === null || value === undefined) element.removeAttribute(name);
+  else element.setAttribute(name, value);
+}
+
 export function fill(element, source) {
-  const { value, format: kind, levelOf, link, path, rows } = element.dataset;
+  const { value, format: kind, levelOf, link, linkOf, path, progress, rows, updates } = element.dataset;
   if (rows !== undefined) {
     fillRows(element, at(source, rows));
     return;
   }
+  if (updates !== undefined) {
+    updateRows(element, at(source, updates));
+    return;
+  }
   if (levelOf !== undefined) element.dataset.level = at(source, levelOf) ?? "";
   if (path !== undefined) element.setAttribute("d", at(source, path));
+  if (progress !== undefined) setOrRemove(element, "value", at(source, progress));
   if (value !== undefined) {
     const found = at(source, value);
     setText(element, format(kind, found));
     if (kind === "short") element.title = format("count", found);
-    if (link !== undefined) element.setAttribute("href", `${link}${encodeURIComponent(found)}/`);
+    if (link !== undefined) {
+      const target = linkOf === undefined ? found : at(source, linkOf);
+      setOrRemove(element, "href", target == null ? null : `${link}${encodeURIComponent(target)}/`);
+    }
     return;
   }
   for (const child of element.children) fill(child, source);
@@ -61,6 +77,14 @@ function fillRows(table, items) {
     placeRow(table, row, index);
   });
   for (const gone of present.values()) gone.remove();
+}
+
+function updateRows(table, items) {
+  const newer = new Map(items.map((item) => [String(item[table.dataset.id]), item]));
+  for (const row of table.tBodies) {
+    const item = newer.get(row.dataset.row);
+    if (item !== undefined) fill(row, item);
+  }
 }
 
 function placeRow(table, row, index) {

@@ -3,6 +3,7 @@
 import { fill } from "./bind.js";
 import { Chart } from "./chart.js";
 import { timeOfDay } from "./format.js";
+import { keepUp } from "./refetch.js";
 import { follow } from "./socket.js";
 
 const POINTS_MAX = 300;
@@ -33,7 +34,8 @@ function startCharts() {
   ];
 }
 
-// What each kind of page shows of a frame; undefined when the frame does not hold all of it.
+// What each kind of page shows of a frame; undefined when the frame does not hold all of it, and
+// null when what it holds is of another time.
 const VIEWS = {
   overview: (frame) => frame,
   locks: (frame) => frame.locks,
@@ -46,7 +48,20 @@ const VIEWS = {
     return topic && areReadersWhole ? { ...topic, readers: readersOf(frame, name) } : undefined;
   },
   group: (frame, name) => whole(frame.groups, name),
+  pipelines: ({ pipelines }) => known(pipelines, pipelines),
+  runs: ({ pipelines }) => known(pipelines, { runs: told(pipelines) }),
+  run: ({ pipelines }, name) => known(pipelines, told(pipelines).find((run) => String(run.id) === name)),
+  results: ({ pipelines }, name) => known(pipelines, pipelines.jobs?.find((job) => job.name === name)),
 };
+
+function known(pipelines, view) {
+  if (pipelines.state === "stale") return null;
+  return pipelines.state === "fresh" ? view : undefined;
+}
+
+function told({ running, lately, runs }) {
+  return running === null ? [] : [...running, ...lately, ...runs];
+}
 
 function whole(rows, name) {
   const found = rows.find((row) => row.name === name);
@@ -70,11 +85,16 @@ function showFrame(frame) {
     showState("still");
     return;
   }
+  if (view === null) {
+    showState("stale");
+    return;
+  }
   showState("live");
   const asOf = document.getElementById("as-of");
   asOf.dateTime = frame.sampled_at;
   asOf.textContent = timeOfDay(frame.sampled_at_ms);
   fill(main, view);
+  keepUp(main, view.revision);
   for (const chart of charts) chart.show(points);
 }
 

@@ -69,8 +69,17 @@ function moment(text) {
   return `${text.slice(0, 10)} ${text.slice(11, 19)} UTC`;
 }
 
+function time_of_day(text) {
+  return `${text.slice(11, 19)} UTC`;
+}
+
+function percent(value) {
+  return `${value} %`;
+}
+
 const FORMATS = {
-  count, short, rate, size, span, ago, due, ends, drained, duration, moment,
+  count, short, rate, size, span, ago, due, ends, drained, duration, moment, time_of_day, percent,
+  words: (text) => text || UNKNOWN,
   text: String,
   list: (words) => words.join(", "),
 };

@@ -37,6 +37,7 @@ from apps.groups.models import Rebalance as GroupRebalance
 from apps.groups.projection.history import write_history
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
 from apps.pipelines.models import PipelineRun, RunState, Trigger
+from apps.pipelines.services.forgetting import RESULTS_PER_STEP
 from apps.topics import services as topics
 from apps.topics.models import Topic
 from mqweb.celery import app
@@ -312,6 +313,15 @@ def seed_runs_whose_worker_is_gone(_: Engine) -> None:
         )
 
 
+def seed_runs_that_ended_long_ago(engine: Engine) -> None:
+    seed_runs_whose_worker_is_gone(engine)
+    ended = moment(START_MS) - timedelta(days=1_000)
+    # As many as one step takes.
+    PipelineRun.objects.filter(key__in=range(RESULTS_PER_STEP - 1)).update(
+        state=RunState.DONE, published=True, worker="", lease_ends_at=None, ended_at=ended
+    )
+
+
 def runs(_: Engine) -> object:
     return sorted(PipelineRun.objects.values_list("job", "window_start", "state"))
 
@@ -331,6 +341,7 @@ SCENES: Mapping[str, Scene] = {
     "metrics.roll_up_statistics": Scene(seed_ten_minutes_of_samples, statistics),
     "metrics.sample_statistics": Scene(seed_engine_in_use, statistics),
     "pipelines.launch": Scene(seed_runs_whose_worker_is_gone, runs),
+    "pipelines.prune": Scene(seed_runs_that_ended_long_ago, runs),
     "topics.expire_unused_topics": Scene(seed_topics_nobody_uses, topics_and_catalog),
     "topics.reconcile_catalog": Scene(seed_topics_the_engine_lacks, catalog),
     "transactions.give_up": Scene(seed_transactions_nobody_decides, given_up),

@@ -1,5 +1,6 @@
 """Variables of Spark and the lake: what is read, what is refused, what a session is made with."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def test_nothing_is_started_and_all_is_kept_unless_told_otherwise(tmp_path: Path
 
     assert (found.spark, found.spark_master, found.spark_memory) == ("off", "local[2]", "1g")
     assert (found.lake, found.lake_bodies, found.archive) == (tmp_path / "lake", True, False)
-    assert found.lake_retention_ms == 400 * 86_400_000
+    assert found.lake_retention_ms == found.run_retention_ms == 400 * 86_400_000
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ def test_nothing_is_started_and_all_is_kept_unless_told_otherwise(tmp_path: Path
         ("MQWEB_SPARK_CONF", "a=1"),
         ("MQWEB_LAKE_BODIES", "some"),
         ("MQWEB_LAKE_RETENTION", "for ever"),
+        ("MQWEB_RUN_RETENTION", "29d"),
         ("MQWEB_ARCHIVE", "1"),
     ],
 )
@@ -65,6 +67,7 @@ def test_where_runs_read_and_write_follows_the_settings(settings: Any, tmp_path:
 
     assert (place.lake, place.store) == (tmp_path / "lake", tmp_path / "store")
     assert (place.server, place.bodies) == ("http://[::1]:8000", False)
+    assert place.keep == timedelta(days=400)
 
 
 def test_a_local_session_stays_on_this_machine_and_operators_have_the_last_word(

@@ -98,6 +98,9 @@ def rates(scope: Scope) -> Findings:
     """Show messages sent, worked on and failed over time."""
     bucket = bucket_of(scope)
     rows = load.rates(scope, bucket=bucket)
+    for row in rows:
+        # Only traces tell of failures; without any, none is not known to have happened.
+        row["failures"] = None if row["worked"] is None else row["failures"]
     slots = _slots([row["at"] for row in rows], bucket)
     by_slot = {row["at"]: row for row in rows}
     names = (("sent", "sent"), ("worked on", "worked"), ("failed", "failures"))
@@ -125,6 +128,7 @@ def rates(scope: Scope) -> Findings:
     for row in sums:
         worked_ms, count = row["worked_ms"], row["messages"]
         row["mean_ms"] = worked_ms / count if worked_ms is not None and count else None
+        row["failures"] = row["failures"] if row["group"] else None
         row["who"] = f"worked on by {row['group']}" if row["group"] else "sent"
     by_topic = tables.table(
         (
@@ -208,7 +212,7 @@ def backlog(scope: Scope) -> Findings:
 
 
 CAUSES: Mapping[str, str] = {
-    "none": "not behind",
+    "none": "none: it keeps up",
     "no_consumer": "nobody consumes",
     "burst": "more was sent than before",
     "slow": "consumers are slower than before",
@@ -267,7 +271,7 @@ def _backlog_row(row: Row) -> Row:
     if lag == 0:
         drain = "nothing to do"
     elif drain_s is None:
-        drain = "never, or not known"
+        drain = tables.UNKNOWN if row["cause"] == "none" else "never, or not known"
     else:
         drain = tables.seconds("", "").write(drain_s)
     return {**row, "drain": drain, "cause_said": CAUSES.get(row["cause"], row["cause"])}

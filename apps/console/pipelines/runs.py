@@ -1,56 +1,99 @@
 """Runs, jobs and streams as pages show them. Pure: rows to plain values, ages in seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from apps.console import plots
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339, rfc3339_or_none
-from apps.pipelines.models import LakeFile, PipelineRun, PipelineStream, RunState
+from apps.pipelines.models import (
+    LakeFile,
+    PipelineRun,
+    PipelineStream,
+    RunInput,
+    RunState,
+    Trigger,
+)
 from apps.pipelines.selectors.runs import Standing
+from apps.pipelines.tables import TABLES
 
 Row = dict[str, object]
 
 TREND_WIDTH = 100
 TREND_HEIGHT = 20
+_WORDS_SHOWN = 200
 
 # A run's state in a word whose look the stylesheet knows.
 _LOOKS: Mapping[str, str] = {RunState.QUEUED: "never run"}
 
 
-def run_row(run: PipelineRun, *, now: datetime) -> Row:
-    """Return a run as a line of a table, and as the head of its page."""
+def run_line(run: PipelineRun, *, now: datetime) -> Row:
+    """Return a run as a line of a table, and what goes on about it while it runs.
+
+    `elapsed_ms` is the time since it began, until it has ended.
+    """
+    percent = None if run.percent is None else round(run.percent)
+    is_running = run.state == RunState.RUNNING
     return {
         "id": run.pk,
         "job": run.job,
         "state": run.state,
-        "look": _LOOKS.get(run.state, run.state),
+        "state_said": said_of(run),
+        "look": look_of(run),
         "is_active": run.is_active,
-        "is_done": run.state == RunState.DONE,
         "window_start": rfc3339(run.window_start),
         "window_end": rfc3339(run.window_end),
+        "who": run.trigger
+        if run.trigger == Trigger.SCHEDULE
+        else f"{run.trigger} {run.requested_by}",
+        "requested_s": max(0, age_s(run.requested_at, now)),
+        "cancel_requested": run.cancel_requested,
+        "stage": run.stage,
+        "percent": percent,
+        "rows_expected": run.rows_expected,
+        "rows_read": run.rows_read,
+        "rows_written": run.rows_written,
+        "elapsed_ms": _elapsed_ms(run, now) if is_running else run.duration_ms,
+        "cpu_ms": run.cpu_ms,
+        "memory_bytes_max": run.memory_bytes_max,
+    }
+
+
+def look_of(run: PipelineRun) -> str:
+    """Return a run's state in a word whose look the stylesheet knows."""
+    return _LOOKS.get(run.state, run.state)
+
+
+def said_of(run: PipelineRun) -> str:
+    """Return a run's state, and how far its stage is where that is known."""
+    if run.state != RunState.RUNNING or run.percent is None:
+        return run.state
+    return f"{run.state} {round(run.percent)} %"
+
+
+def revision(run: PipelineRun, *, log_bytes: int) -> str:
+    """Return a text that is another one when what a run's page says in words has changed."""
+    return f"{run.state}/{run.stage}/{run.cancel_requested}/{log_bytes}"
+
+
+def run_row(run: PipelineRun, *, now: datetime) -> Row:
+    """Return a run as its page shows it."""
+    return {
+        **run_line(run, now=now),
         "topics": run.topics,
         "parameters": run.parameters,
         "trigger": run.trigger,
         "requested_by": run.requested_by,
         "requested_at": rfc3339(run.requested_at),
-        "requested_s": age_s(run.requested_at, now),
         "started_at": rfc3339_or_none(run.started_at),
         "ended_at": rfc3339_or_none(run.ended_at),
         "replaces": run.replaces_id,
         "worker": run.worker,
         "published": run.published,
-        "cancel_requested": run.cancel_requested,
+        "has_results": run.published and run.results_deleted_at is None,
+        "results_deleted_at": rfc3339_or_none(run.results_deleted_at),
         "cancelled_by": run.cancelled_by,
-        "stage": run.stage,
-        "percent": None if run.percent is None else round(run.percent),
-        "rows_expected": run.rows_expected,
-        "rows_read": run.rows_read,
-        "rows_written": run.rows_written,
         "error": run.error,
-        "duration_ms": run.duration_ms,
-        "cpu_ms": run.cpu_ms,
-        "memory_bytes_max": run.memory_bytes_max,
         "code_version": run.code_version,
     }
 
@@ -63,20 +106,25 @@ def job_row(found: Standing, *, now: datetime) -> Row:
         "meaning": found.job.meaning,
         "every_s": found.job.every_s,
         "waiting": found.waiting,
-        "last": None if found.last is None else run_row(found.last, now=now),
+        "last": None if found.last is None else run_line(found.last, now=now),
+        "look": _LOOKS[RunState.QUEUED] if found.last is None else look_of(found.last),
+        "said": "never run" if found.last is None else said_of(found.last),
+        "revision": "" if found.last_done is None else str(found.last_done.pk),
         "done_s": None
         if found.last_done is None
         else age_s(found.last_done.ended_at or found.last_done.requested_at, now),
         "duration_ms": durations[-1] if durations else None,
-        "longest_ms": max(durations, default=None),
-        "trend": plots.path(
-            durations, highest=max(durations, default=0), width=TREND_WIDTH, height=TREND_HEIGHT
-        ),
-        "trend_count": len(durations),
+        "trend": _trend(found.durations_ms),
         "next_start": rfc3339(found.next_start),
         "next_end": rfc3339(found.next_end),
         "next_s": -age_s(found.next_end, now),
     }
+
+
+def table_input(row: RunInput) -> Row:
+    """Return a table of the lake that went into a run."""
+    known = TABLES.get(row.table)
+    return {"table": row.table, "version": known and known.version, "rows": row.rows}
 
 
 def file_row(row: LakeFile) -> Row:
@@ -94,23 +142,41 @@ def file_row(row: LakeFile) -> Row:
     }
 
 
-def stream_row(stream: PipelineStream, *, now: datetime) -> Row:
-    """Return a stream with how far it is."""
-    seen_s = None if stream.updated_at is None else age_s(stream.updated_at, now)
+def stream_row(stream: PipelineStream, *, rate: float | None, now: datetime) -> Row:
+    """Return a stream with how far it is; `rate` in rows a second."""
+    seen_s = None if stream.updated_at is None else max(0, age_s(stream.updated_at, now))
     return {
         "name": stream.name,
-        "topics": stream.topics,
+        "topics": _named(stream.topics),
         "state": _stream_state(stream, now=now),
         "batch": stream.batch,
+        "rate": rate,
         "lag": stream.lag,
         "seen_s": seen_s,
-        "error": stream.error,
+        "error": plots.cut(stream.error, _WORDS_SHOWN),
     }
 
 
 def age_s(at: datetime, now: datetime) -> int:
     """Return how many whole seconds ago a moment was; negative for one to come."""
     return (ms_of(now) - ms_of(at)) // 1000
+
+
+def _trend(durations_ms: Sequence[int]) -> str:
+    """Return the path of how long runs took; one alone is no trend."""
+    if len(durations_ms) < 2:
+        return ""
+    return plots.path(
+        durations_ms, highest=max(durations_ms), width=TREND_WIDTH, height=TREND_HEIGHT
+    )
+
+
+def _named(topics: Sequence[str]) -> str:
+    return plots.cut(", ".join(topics), _WORDS_SHOWN) or "all"
+
+
+def _elapsed_ms(run: PipelineRun, now: datetime) -> int | None:
+    return None if run.started_at is None else max(0, ms_of(now) - ms_of(run.started_at))
 
 
 def _stream_state(stream: PipelineStream, *, now: datetime) -> str:

@@ -128,6 +128,12 @@ def time_of_day(value: str | None) -> str:
 
 
 @register.filter
+def percent(value: int | Missing) -> str:
+    """Return a share of a hundred."""
+    return UNKNOWN if value is None or value == "" else f"{value} %"
+
+
+@register.filter
 def text(value: str | None) -> str:
     """Return a word, or the dash where it is unknown."""
     return value or UNKNOWN

@@ -37,7 +37,8 @@ class PipelineRun(models.Model):
     `key` is a digest of job, window, topics, parameters and code version: while a run of it is
     active or done, asking again gives that one, unless it is asked to replace it. `percent` is of
     the stage `stage`. Costs are of the driver and all its processes. `published` is set in the
-    transaction that made the run's files and rows visible.
+    transaction that made the run's files and rows visible. After `results_deleted_at` its rows of
+    results are gone for their age, and it is here for what came of it in the lake.
     """
 
     job = models.CharField(max_length=40)
@@ -60,6 +61,7 @@ class PipelineRun(models.Model):
     cancel_requested = models.BooleanField(default=False)
     cancelled_by = models.CharField(max_length=255, blank=True)
     published = models.BooleanField(default=False)
+    results_deleted_at = models.DateTimeField(null=True)
 
     stage = models.CharField(max_length=100, blank=True)
     percent = models.FloatField(null=True)

@@ -60,3 +60,8 @@ def readiness() -> Readiness:
 def run_log(run_id: int, tail_bytes: int = LOG_TAIL_BYTES) -> str:
     """Return the end of what the driver wrote during a run; empty where it ran elsewhere."""
     return runlogs.tail(conf.directory(), run_id, tail_bytes=tail_bytes)
+
+
+def run_log_bytes(run_id: int) -> int:
+    """Return a number that changes as the driver of a run writes; 0 where it runs elsewhere."""
+    return runlogs.size_bytes(conf.directory(), run_id)

@@ -60,8 +60,8 @@ class Scope:
 
 
 def published() -> QuerySet[PipelineRun]:
-    """Return the runs whose results count: published, and replaced by no other that is."""
-    shown = PipelineRun.objects.filter(state=RunState.DONE, published=True)
+    """Return the runs whose results count: published, still there, and not replaced by another."""
+    shown = PipelineRun.objects.filter(state=RunState.DONE, published=True, results_deleted_at=None)
     replaced = shown.filter(replaces__isnull=False).values("replaces")
     return shown.exclude(pk__in=replaced)
 
@@ -109,8 +109,9 @@ def scope_of_span(
 
 
 def scope_of_run(run: PipelineRun, *, topic: str | None = None, group: str | None = None) -> Scope:
-    """Return what one run found out, whatever others did."""
-    return Scope(job=run.job, runs=(run,), topic=topic, group=group)
+    """Return what one run found out, whatever others did; of no run where nothing of it is left."""
+    runs = (run,) if published().filter(pk=run.pk).exists() else ()
+    return Scope(job=run.job, runs=runs, topic=topic, group=group)
 
 
 def apart(runs: Iterable[PipelineRun]) -> list[PipelineRun]:

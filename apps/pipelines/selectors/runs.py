@@ -4,12 +4,11 @@ Knows the catalogue; says nothing of what a job found.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, Q, QuerySet, Sum, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Count, Q, QuerySet, Sum
 
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment, ms_of
@@ -28,6 +27,9 @@ from apps.pipelines.models.runs import ACTIVE
 # Runs whose durations make a job's trend, of at most so many days.
 TREND_RUNS = 30
 TREND_DAYS = 30
+# What a stream's rate is of, and so many batches at most: one takes longer than 0.3 s.
+RATE_SPAN = timedelta(minutes=1)
+RATE_BATCHES = 200
 _SECOND_MS = 1000
 
 
@@ -50,8 +52,9 @@ class Standing:
 
 def standings(now: datetime) -> list[Standing]:
     """Return every job of the catalogue as it stands."""
-    newest = {run.job: run for run in _newest(PipelineRun.objects.all())}
-    done = {run.job: run for run in _newest(PipelineRun.objects.filter(state=RunState.DONE))}
+    everything = PipelineRun.objects.all()
+    newest = {run.job: run for run in _newest(everything)}
+    done = {run.job: run for run in _newest(everything.filter(state=RunState.DONE))}
     waiting = _waiting()
     durations = _durations(now)
     return [
@@ -105,6 +108,17 @@ def inputs(of: PipelineRun, *, lines_max: int) -> list[RunInput]:
     return list(of.inputs.order_by("table", "topic", "queue", "pk")[:lines_max])
 
 
+def table_inputs(of: PipelineRun) -> list[RunInput]:
+    """Return the tables of the lake that went into a run: they are read whole, without offsets."""
+    return list(of.inputs.filter(topic="").order_by("table", "pk"))
+
+
+def queue_inputs(of: PipelineRun, *, lines_max: int) -> list[RunInput]:
+    """Return the ranges of queues that went into a run, by table, topic and queue."""
+    found = of.inputs.exclude(topic="")
+    return list(found.order_by("table", "topic", "queue", "pk")[:lines_max])
+
+
 def input_sums(of: PipelineRun) -> Mapping[str, int]:
     """Return how many ranges there are, and how many rows they have together."""
     found = of.inputs.aggregate(ranges=Count("pk"), rows=Sum("rows"))
@@ -127,9 +141,32 @@ def file_sums(of: PipelineRun) -> Mapping[str, int]:
     return {name: value or 0 for name, value in found.items()}
 
 
+def running(*, also: Collection[int] = (), lines_max: int) -> list[PipelineRun]:
+    """Return the runs that go on, and those with these numbers whatever became of them."""
+    wanted = Q(state=RunState.RUNNING) | Q(pk__in=also)
+    return list(PipelineRun.objects.filter(wanted).defer("lineage").order_by("-pk")[:lines_max])
+
+
 def streams() -> list[PipelineStream]:
     """Return the streams by name."""
     return list(PipelineStream.objects.order_by("name"))
+
+
+def stream_rates(of: Sequence[PipelineStream], now: datetime) -> Mapping[int, float]:
+    """Return how many rows a second each stream took in the last minute, by its number.
+
+    One that began less than a minute ago is measured since then; one that has not told anything
+    has no rate.
+    """
+    found: dict[int, float] = {}
+    for stream in of:
+        if stream.started_at is None or stream.updated_at is None:
+            continue
+        began = max(stream.started_at, now - RATE_SPAN)
+        span_s = max((now - began).total_seconds(), 1.0)
+        newest = stream.batches.order_by("-pk").values_list("ended_at", "rows")[:RATE_BATCHES]
+        found[stream.pk] = sum(rows for at, rows in newest if at >= began) / span_s
+    return found
 
 
 def stream(name: str) -> PipelineStream:
@@ -148,8 +185,10 @@ def batches(of: PipelineStream, *, before: int | None = None, lines_max: int) ->
     return list(found.order_by("-number")[:lines_max])
 
 
-def _newest(found: QuerySet[PipelineRun]) -> QuerySet[PipelineRun]:
-    return found.order_by("job", "-pk").distinct("job").defer("lineage")
+def _newest(found: QuerySet[PipelineRun], *, lines_max: int = 1) -> QuerySet[PipelineRun]:
+    """Return the newest runs of each job: a short walk of the index for each, however many runs."""
+    parts = [found.filter(job=job).defer("lineage").order_by("-pk")[:lines_max] for job in JOBS]
+    return parts[0].union(*parts[1:], all=True)
 
 
 def _waiting() -> Mapping[str, int]:
@@ -164,11 +203,9 @@ def _durations(now: datetime) -> Mapping[str, list[int]]:
         duration_ms__isnull=False,
         requested_at__gte=now - timedelta(days=TREND_DAYS),
     )
-    number = Window(RowNumber(), partition_by=F("job"), order_by=F("pk").desc())
-    last = done.annotate(number=number).filter(number__lte=TREND_RUNS).order_by("pk")
     found: dict[str, list[int]] = defaultdict(list)
-    for job, duration_ms in last.values_list("job", "duration_ms"):
-        found[job].append(duration_ms or 0)
+    for run in _newest(done, lines_max=TREND_RUNS):
+        found[run.job].insert(0, run.duration_ms or 0)
     return found
 
 

@@ -5,7 +5,7 @@ made of before it is published. Knows Parquet and the manifest; needs no session
 for one group of rows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import groupby
@@ -59,13 +59,14 @@ def compact(
     """Stage large files for small ones, and name what is too old.
 
     `bronze_days`, `archive_days` and `gold_days` of the run's parameters say how many days a layer
-    is kept; one that is not named is kept for ever. Raises NotReconciled or LakeDamaged.
+    is kept; one that is not named is kept as long as the place says. Raises NotReconciled or
+    LakeDamaged.
     """
     days = {layer: run.parameters.get(f"{layer}_days") for layer in _LAYERS}
-    old = _too_old(
-        {layer: int(count) for layer, count in days.items() if count},
-        moment(SystemClock().wall_ms()),
-    )
+    kept = {
+        layer: timedelta(days=int(count)) if count else place.keep for layer, count in days.items()
+    }
+    old = _too_old(kept, moment(SystemClock().wall_ms()))
     bundles = [bundle for name in COMPACTED for bundle in _bundles(name, old)]
     tell("compacting", sum(bundle.rows for bundle in bundles))
     files, read = [], 0
@@ -90,12 +91,14 @@ def published(place: Place, *, at: datetime) -> None:
     tidying.tidy(place.lake, at=at)
 
 
-def _too_old(days: dict[str, int], at: datetime) -> list[int]:
+def _too_old(kept: Mapping[str, timedelta | None], at: datetime) -> list[int]:
     """Return the files whose rows are all older than their layer is kept."""
     found: list[int] = []
-    for layer, count in days.items():
+    for layer, length in kept.items():
+        if length is None:
+            continue
         found += LakeFile.objects.filter(
-            table__startswith=f"{layer}.", retired_at=None, last_at__lt=at - timedelta(days=count)
+            table__startswith=f"{layer}.", retired_at=None, last_at__lt=at - length
         ).values_list("pk", flat=True)
     return found
 

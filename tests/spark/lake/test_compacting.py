@@ -3,6 +3,7 @@
 Needs Arrow, and no Spark.
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -142,9 +143,21 @@ def test_a_layer_is_kept_as_long_as_was_said(place: Place) -> None:
 
     compacted(place, gold_days=1)
     before = selector.files_of("bronze.messages").count()
-    compacted(place, bronze_days=30)
+    compacted(replace(place, keep=timedelta(days=36_500)), gold_days=1)
+    kept = selector.files_of("bronze.messages").count()
+    compacted(replace(place, keep=timedelta(days=30)), gold_days=1)
 
-    assert before == 2
+    assert before == kept == 2
+    assert [file.first_at.year for file in selector.files_of("bronze.messages")] == [2090]
+
+
+def test_days_of_a_run_win_over_how_long_the_lake_keeps_rows(place: Place) -> None:
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    ingested(place, a_table(0, 10, at=old), at=old)
+    ingested(place, a_table(10, 20, at=datetime(2090, 1, 1, tzinfo=UTC)))
+
+    compacted(replace(place, keep=timedelta(days=36_500)), bronze_days=30)
+
     assert [file.first_at.year for file in selector.files_of("bronze.messages")] == [2090]
 
 

@@ -11,6 +11,7 @@ from apps.console.board import board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
 from apps.console.feed import Feed
+from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.sparklines import LastHour
 from tests.web.console.fakes import FakeEngine, HandClock
 from tests.web.fake_engine import FakeEngine as CareEngine
@@ -42,8 +43,21 @@ def deaths(clock: HandClock) -> DeathWatch:
 
 
 @pytest.fixture
-def feed(clock: HandClock, watch: ClockworkWatch, last_hour: LastHour, deaths: DeathWatch) -> Feed:
-    return Feed(clock=clock, clockwork=watch, last_hour=last_hour, deaths=deaths)
+def pipelines(clock: HandClock) -> PipelinesWatch:
+    return PipelinesWatch(clock=clock)
+
+
+@pytest.fixture
+def feed(
+    clock: HandClock,
+    watch: ClockworkWatch,
+    last_hour: LastHour,
+    deaths: DeathWatch,
+    pipelines: PipelinesWatch,
+) -> Feed:
+    return Feed(
+        clock=clock, clockwork=watch, last_hour=last_hour, deaths=deaths, pipelines=pipelines
+    )
 
 
 @pytest.fixture(autouse=True)

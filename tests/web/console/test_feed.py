@@ -11,6 +11,7 @@ from apps.console.board import Board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
 from apps.console.feed import Feed
+from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.snapshot import Snapshot
 from apps.console.sparklines import LastHour
 from apps.engine.errors import Stopping
@@ -156,6 +157,7 @@ class Stage:
                 clockwork=ClockworkWatch(clock=self.clock, worker_processes=2),
                 last_hour=LastHour(),
                 deaths=DeathWatch(clock=self.clock),
+                pipelines=PipelinesWatch(clock=self.clock),
                 sleep=self.sleep,
                 publish=changes.get("publish", self.publish),
                 board=self.board,

@@ -24,6 +24,9 @@ FORMATS: dict[str, Callable[..., str]] = {
     "drained": mq.drained,
     "duration": mq.duration,
     "moment": mq.moment,
+    "time_of_day": mq.time_of_day,
+    "percent": mq.percent,
+    "words": mq.text,
 }
 
 FIGURES = [
@@ -78,6 +81,13 @@ FIGURES = [
     ("duration", 1_000, "1.0 s"),
     ("duration", 61_280, "61.3 s"),
     ("duration", 120_000, "2 min"),
+    ("time_of_day", None, mq.UNKNOWN),
+    ("time_of_day", "2026-11-21T08:20:03.123Z", "08:20:03 UTC"),
+    ("percent", None, mq.UNKNOWN),
+    ("percent", 0, "0 %"),
+    ("words", None, mq.UNKNOWN),
+    ("words", "", mq.UNKNOWN),
+    ("words", "reading", "reading"),
     ("moment", None, mq.UNKNOWN),
     ("moment", "2026-11-21T08:20:03.123Z", "2026-11-21 08:20:03 UTC"),
 ]

@@ -12,6 +12,7 @@ from apps.console.board import board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
 from apps.console.feed import Feed
+from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.sparklines import LastHour
 from apps.deadletters import services
 from apps.deadletters.models import DeadLetter, ResendJob
@@ -30,7 +31,13 @@ def posted() -> Iterator[None]:
     """Post a picture, as the feed does once a second."""
     clock = ConsoleClock()
     watch = ClockworkWatch(clock=clock, worker_processes=2)
-    feed = Feed(clock=clock, clockwork=watch, last_hour=LastHour(), deaths=DeathWatch(clock=clock))
+    feed = Feed(
+        clock=clock,
+        clockwork=watch,
+        last_hour=LastHour(),
+        deaths=DeathWatch(clock=clock),
+        pipelines=PipelinesWatch(clock=clock),
+    )
     board.put(feed.sample(ConsoleEngine().api))
     yield
     board.clear()

@@ -22,7 +22,7 @@ from apps.engine.errors import EngineError
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.models import PipelineRun, RunState, Trigger
 from apps.pipelines.selectors import runs
-from apps.pipelines.selectors.readiness import run_log
+from apps.pipelines.selectors.readiness import run_log, run_log_bytes
 from apps.pipelines.services import asking
 
 RUNS_SHOWN = 50
@@ -53,7 +53,7 @@ def run_list(posted: Posted, request: HttpRequest) -> Page:
     return Page(
         template="console/pipelines/runs.html",
         values={
-            "runs": [shown.run_row(run, now=now) for run in rows],
+            "runs": [shown.run_line(run, now=now) for run in rows],
             "entered": entered,
             "jobs": list(JOBS),
             "states": RunState.values,
@@ -76,8 +76,10 @@ def run(posted: Posted, _request: HttpRequest, *, number: int) -> Page:
         template="console/pipelines/run.html",
         values={
             "run": shown.run_row(found, now=now),
+            "revision": shown.revision(found, log_bytes=run_log_bytes(found.pk)),
             "job": JOBS.get(found.job),
-            "inputs": runs.inputs(found, lines_max=LINES_SHOWN),
+            "table_inputs": [shown.table_input(row) for row in runs.table_inputs(found)],
+            "queue_inputs": runs.queue_inputs(found, lines_max=LINES_SHOWN),
             "input_sums": runs.input_sums(found),
             "files": [shown.file_row(file) for file in runs.files(found, lines_max=LINES_SHOWN)],
             "file_sums": runs.file_sums(found),

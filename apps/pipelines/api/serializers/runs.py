@@ -178,7 +178,7 @@ def rendered_run(run: PipelineRun) -> dict[str, object]:
         "ended_at": rfc3339_or_none(run.ended_at),
         "cancel_requested": run.cancel_requested,
         "cancelled_by": run.cancelled_by or None,
-        "published": run.published,
+        "published": run.published and run.results_deleted_at is None,
         "stage": run.stage or None,
         "percent": run.percent,
         "rows_expected": run.rows_expected,

@@ -1,0 +1,203 @@
+"""Runs and streams live: one reading for all viewers, as often as something goes on."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from apps.console.audience import audience
+from apps.console.board import board
+from apps.console.clockwork import ClockworkWatch
+from apps.console.deathwatch import DeathWatch
+from apps.console.feed import Feed
+from apps.console.pipelines.watch import (
+    FOLLOWED_MS,
+    IDLE_EVERY_MS,
+    OLD_AFTER_MS,
+    PipelinesWatch,
+    Sight,
+    look,
+    picture_of,
+)
+from apps.console.sparklines import LastHour
+from apps.pipelines.catalogue import JOBS
+from apps.pipelines.models import PipelineRun, PipelineStream, StreamBatch
+from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer
+from tests.web.console.test_sockets import beat
+from tests.web.pipelines.rows import NOW, run
+
+pytestmark = pytest.mark.django_db
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def watch(clock: HandClock) -> PipelinesWatch:
+    return PipelinesWatch(clock=clock)
+
+
+def rows_of(watch: PipelinesWatch, name: str) -> list[dict[str, Any]]:
+    found: Any = watch.picture()
+    return list(found[name])
+
+
+def test_before_the_first_reading_nothing_is_known(watch: PipelinesWatch) -> None:
+    picture = watch.picture()
+
+    assert (picture["state"], picture["jobs"], picture["running"]) == ("not known", None, None)
+    assert watch.is_due()
+
+
+def test_a_run_that_goes_on_says_how_far_it_is_and_for_how_long(
+    watch: PipelinesWatch, clock: HandClock
+) -> None:
+    made = run(
+        "loss", state="running", stage="reading inputs", percent=43.2, rows_expected=500,
+        started_at=NOW - 9 * SECOND, cpu_ms=1_200,
+    )  # fmt: skip
+
+    watch.take(look)
+
+    (shown,) = rows_of(watch, "running")
+    assert (shown["id"], shown["stage"], shown["percent"]) == (made.pk, "reading inputs", 43)
+    assert (shown["rows_expected"], shown["elapsed_ms"], shown["cpu_ms"]) == (500, 9_000, 1_200)
+    assert shown["state_said"] == "running 43 %"
+    (job,) = [row for row in rows_of(watch, "jobs") if row["name"] == "loss"]
+    assert (job["said"], job["last"]["id"]) == ("running 43 %", made.pk)
+    assert len(rows_of(watch, "jobs")) == len(JOBS)
+
+
+def test_a_run_that_ended_is_told_of_until_every_page_has_seen_it(
+    watch: PipelinesWatch, clock: HandClock
+) -> None:
+    made = run("loss", state="running", started_at=NOW)
+    watch.take(look)
+    before = rows_of(watch, "running")[0]["revision"]
+    PipelineRun.objects.update(state="failed", ended_at=NOW, duration_ms=7)
+
+    clock.now_ms += 1_000
+    watch.take(look)
+    (ended,) = rows_of(watch, "lately")
+    clock.now_ms += FOLLOWED_MS
+    watch.take(look)
+
+    assert (ended["id"], ended["state"], ended["elapsed_ms"]) == (made.pk, "failed", 7)
+    assert ended["revision"] != before
+    assert rows_of(watch, "lately") == []
+
+
+def test_readings_come_every_second_while_something_runs_and_are_rarer_otherwise(
+    watch: PipelinesWatch, clock: HandClock
+) -> None:
+    made = run("loss", state="running", started_at=NOW)
+    watch.take(look)
+    while_it_runs = watch.is_due()
+    PipelineRun.objects.filter(pk=made.pk).update(state="done", ended_at=NOW)
+    clock.now_ms += FOLLOWED_MS
+    watch.take(look)
+    at_once = watch.is_due()
+    clock.now_ms += IDLE_EVERY_MS
+    later = watch.is_due()
+    PipelineStream.objects.create(name="ingest", worker="w", lease_ends_at=NOW, started_at=NOW)
+    watch.take(look)
+
+    assert (while_it_runs, at_once, later, watch.is_due()) == (True, False, True, True)
+
+
+def test_a_stream_tells_rows_a_second_of_the_last_minute_and_its_lag() -> None:
+    for name, started_s in (("long", 600), ("new", 10), ("never", None)):
+        stream = PipelineStream.objects.create(
+            name=name, lag=5, topics=["a", "b"],
+            started_at=None if started_s is None else NOW - started_s * SECOND,
+            updated_at=NOW,
+        )  # fmt: skip
+        for number, ago_s in enumerate((3, 8, 90)):
+            StreamBatch.objects.create(
+                stream=stream, number=number, rows=600, duration_ms=9, ended_at=NOW - ago_s * SECOND
+            )
+
+    streams: Any = picture_of(look(NOW))["streams"]
+
+    assert {row["name"]: row["rate"] for row in streams} == {"long": 20, "new": 120, "never": None}
+    assert {(row["lag"], row["topics"]) for row in streams} == {(5, "a, b")}
+
+
+def test_a_database_that_is_away_makes_the_rows_stale_and_never_young(
+    watch: PipelinesWatch, clock: HandClock
+) -> None:
+    run("loss", state="running", started_at=NOW)
+    watch.take(look)
+    asked = []
+
+    def away(now: datetime, also: Collection[int]) -> Sight:
+        asked.append(now)
+        raise OperationalError("away")
+
+    clock.now_ms += OLD_AFTER_MS + 1
+    with pytest.raises(OperationalError):
+        watch.take(away)
+
+    picture = watch.picture()
+    assert asked
+    assert (picture["state"], picture["note"]) == ("stale", "as of 10 s ago: the database is away")
+    assert picture["running"]
+
+
+def test_a_reading_costs_the_same_however_many_runs_there_are(
+    watch: PipelinesWatch, django_assert_max_num_queries: Any
+) -> None:
+    for hours_ago in range(1, 30):
+        run("loss", hours_ago=hours_ago)
+        run("skew", hours_ago=hours_ago, state="failed")
+
+    with django_assert_max_num_queries(8):
+        watch.take(look)
+
+    (loss,) = [row for row in rows_of(watch, "jobs") if row["name"] == "loss"]
+    assert loss["last"]["state"] == "done"
+    assert loss["trend"].startswith("M")
+    assert len(rows_of(watch, "runs")) == 10
+
+
+async def test_viewers_are_pushed_how_far_a_run_is(watch: PipelinesWatch, clock: HandClock) -> None:
+    feed = Feed(
+        clock=clock,
+        clockwork=ClockworkWatch(clock=clock, worker_processes=2),
+        last_hour=LastHour(),
+        deaths=DeathWatch(clock=clock),
+        pipelines=watch,
+    )
+    engine = FakeEngine()
+    audience.clear()
+    board.put(feed.sample(engine.api))
+    viewer = Viewer()
+    await viewer.arrive()
+
+    greeting = await viewer.frame()
+    going_on = PipelineRun(
+        pk=3, job="loss", window_start=NOW - SECOND, window_end=NOW, trigger="person",
+        requested_by="ada", requested_at=NOW, state="running", started_at=NOW,
+        percent=10, stage=POLYGLOT,
+    )  # fmt: skip
+    watch.take(lambda now, _: seen(now, going_on))
+    await beat(feed, engine)
+    update = await viewer.frame()
+    await viewer.leave()
+    audience.clear()
+
+    assert greeting["pipelines"]["state"] == "not known"
+    assert update["pipelines"]["state"] == "fresh"
+    (shown,) = update["pipelines"]["running"]
+    assert (shown["id"], shown["percent"], shown["stage"]) == (3, 10, POLYGLOT)
+    assert update["version"] == greeting["version"] + 1
+
+
+def seen(now: datetime, *runs: PipelineRun) -> Sight:
+    return Sight(at=now, jobs=(), followed=runs, newest=runs, streams=(), stream_rates={})
