@@ -49,8 +49,10 @@ def crc32_of(view: StoreView, low: int, high: int) -> int:
 def _first_from(view: StoreView, extent: QueueExtent, log_offset: int) -> int:
     """Return the first queue offset whose record does not begin below a log offset."""
     whole = view.cut(extent.topic, extent.queue, extent.min_offset, extent.max_offset)
-    found = _first_filed(view, whole, log_offset)
-    return found if found < whole.tail_start else _first_behind(view, whole, log_offset)
+    # Behind first: the last entries in files may be damaged, and then cannot say that they are
+    # before; a message behind them that is says it for them.
+    behind = _first_behind(view, whole, log_offset)
+    return behind if behind > whole.tail_start else _first_filed(view, whole, log_offset)
 
 
 def _first_filed(view: StoreView, whole: QueueSlice, log_offset: int) -> int:
