@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from apps.engine import limits
 from apps.engine.failpoints import Failpoints
+from apps.pipelines import requirements
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -182,6 +183,31 @@ _RESERVE_BYTES_MAX = 1024 * limits.GIB
 # The largest request and the largest answer must find room.
 _IN_MEMORY_BYTES_MIN = 2 * limits.BATCH_BYTES_MAX
 _IN_MEMORY_BYTES_MAX = 1024 * limits.GIB
+# As many digits as are read.
+_RATE_MAX = 999_999_999_999
+_CONNECTIONS_MAX = 1_000_000
+_STANDSTILL_MS_MAX = 600_000
+# RocketMQ's own sizes fit four times: 80 MB of slots are kept in memory then.
+_INDEX_SLOTS_MIN = 1_000
+_INDEX_SLOTS_MAX = 20_000_000
+_INDEX_ENTRIES_MIN = 1_000
+_INDEX_ENTRIES_MAX = 80_000_000
+_READ_THREADS_MAX = 64
+_WORKER_PROCESSES_MAX = 256
+# A member asks three times in its time-out, and a request takes a while.
+_MEMBER_TIMEOUT_MS_MIN = 1_000
+_MEMBER_TIMEOUT_MS_MAX = 600_000
+_QUEUE_LOCK_MS_MIN = 1_000
+_QUEUE_LOCK_MS_MAX = 3_600_000
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+# Ten years: nobody means more, and due times stay well inside the year 9999.
+_DELAY_MS_MAX = 3_660 * _UNITS_MS["d"]
+_TRANSACTION_IMMUNITY_MS_MAX = 86_400_000
+# A check goes to a person's program: ten a second is more than any needs.
+_TRANSACTION_CHECK_MS_MIN = 100
+_TRANSACTION_CHECK_MS_MAX = 86_400_000
+_TRANSACTION_CHECKS_MAX = 1_000
+_SPARK_CORES_MAX = 1_024
 # As many digits as are read.
 _RATE_MAX = 999_999_999_999
 _CONNECTIONS_MAX = 1_000_000
@@ -473,11 +499,8 @@ def _path(value: str) -> Path | None:
 
 
 def _spark_master(value: str) -> str:
-    if not _SPARK_MASTERS.fullmatch(value):
-        raise Refused(
-            f"MQWEB_SPARK_MASTER={value[:80]!r}: must be local[N], local-cluster[N,CORES,MB], "
-            "spark://HOST:PORT, yarn or k8s://HOST:PORT"
-        )
+    if fault := requirements.master_fault(value):
+        raise Refused(f"MQWEB_SPARK_MASTER={fault}")
     return value
 
 
