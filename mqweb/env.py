@@ -157,6 +157,7 @@ VARIABLES = (
     Variable(name="MQWEB_LAKE", default="", meaning="directory of the lake instead of <data>/lake"),
     Variable(name="MQWEB_LAKE_BODIES", default="keep", meaning="whether bodies are copied"),
     Variable(name="MQWEB_LAKE_RETENTION", default="400d", meaning="how long the lake keeps rows"),
+    Variable(name="MQWEB_LAKE_BYTES", default="0", meaning="largest lake; 0: any size"),
     Variable(name="MQWEB_ARCHIVE", default="off", meaning="whether old segments are archived"),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
@@ -209,35 +210,8 @@ _TRANSACTION_CHECK_MS_MAX = 86_400_000
 _TRANSACTION_CHECKS_MAX = 1_000
 _SPARK_CORES_MAX = 1_024
 # As many digits as are read.
-_RATE_MAX = 999_999_999_999
-_CONNECTIONS_MAX = 1_000_000
-_STANDSTILL_MS_MAX = 600_000
-# RocketMQ's own sizes fit four times: 80 MB of slots are kept in memory then.
-_INDEX_SLOTS_MIN = 1_000
-_INDEX_SLOTS_MAX = 20_000_000
-_INDEX_ENTRIES_MIN = 1_000
-_INDEX_ENTRIES_MAX = 80_000_000
-_READ_THREADS_MAX = 64
-_WORKER_PROCESSES_MAX = 256
-# A member asks three times in its time-out, and a request takes a while.
-_MEMBER_TIMEOUT_MS_MIN = 1_000
-_MEMBER_TIMEOUT_MS_MAX = 600_000
-_QUEUE_LOCK_MS_MIN = 1_000
-_QUEUE_LOCK_MS_MAX = 3_600_000
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-# Ten years: nobody means more, and due times stay well inside the year 9999.
-_DELAY_MS_MAX = 3_660 * _UNITS_MS["d"]
-_TRANSACTION_IMMUNITY_MS_MAX = 86_400_000
-# A check goes to a person's program: ten a second is more than any needs.
-_TRANSACTION_CHECK_MS_MIN = 100
-_TRANSACTION_CHECK_MS_MAX = 86_400_000
-_TRANSACTION_CHECKS_MAX = 1_000
-_SPARK_CORES_MAX = 1_024
-_SPARK_MASTERS = re.compile(
-    r"local(\[([1-9][0-9]{0,3}|\*)\])?|local-cluster\[\d+,\d+,\d+\]|yarn|spark://\S+|k8s://\S+"
-)
-# As many digits as are read.
 _RETENTION_BYTES_MAX = 999_999_999_999
+_LAKE_BYTES_MAX = 999_999_999_999_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +275,7 @@ class Environment:
     lake: Path
     lake_bodies: bool
     lake_retention_ms: int
+    lake_bytes: int
     archive: bool
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
@@ -409,6 +384,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         lake=_path(values["MQWEB_LAKE"]) or data / "lake",
         lake_bodies=_choice(values, "MQWEB_LAKE_BODIES", ("keep", "drop")) == "keep",
         lake_retention_ms=_duration_ms("MQWEB_LAKE_RETENTION", values["MQWEB_LAKE_RETENTION"]),
+        lake_bytes=_integer(values, "MQWEB_LAKE_BYTES", 0, _LAKE_BYTES_MAX),
         archive=_choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),

@@ -1,5 +1,6 @@
 """Django settings to what pipelines need to know. Decides nothing; imports no Spark."""
 
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -16,6 +17,8 @@ def place() -> Place:
         store=environment.store,
         server=f"http://{host}:{environment.port}",
         bodies=environment.lake_bodies,
+        kept=timedelta(milliseconds=environment.lake_retention_ms),
+        bytes_max=environment.lake_bytes,
     )
 
 

@@ -1,6 +1,7 @@
 """Where pipelines read and write. Knows paths and a URL; no settings, no Spark."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 
@@ -10,10 +11,13 @@ class Place:
 
     `lake` is where its Parquet files lie and `store` the broker's data directory, which executors
     must see too. `server` is the broker's URL, for what is not in files. Without `bodies` no
-    message's body is copied.
+    message's body is copied. Rows go from the lake when they are older than `kept`, and the oldest
+    messages and traces while there are more than `bytes_max` of them; 0 is any number.
     """
 
     lake: Path
     store: Path
     server: str
     bodies: bool
+    kept: timedelta = timedelta(days=400)
+    bytes_max: int = 0

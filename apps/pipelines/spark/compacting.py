@@ -59,13 +59,19 @@ def compact(
     """Stage large files for small ones, and name what is too old.
 
     `bronze_days`, `archive_days` and `gold_days` of the run's parameters say how many days a layer
-    is kept; one that is not named is kept for ever. Raises NotReconciled or LakeDamaged.
+    is kept; one that is not named is kept as long as the place says. Raises NotReconciled or
+    LakeDamaged.
     """
     days = {layer: run.parameters.get(f"{layer}_days") for layer in _LAYERS}
     old = _too_old(
-        {layer: int(count) for layer, count in days.items() if count},
+        {
+            layer: timedelta(days=int(count)) if count else place.kept
+            for layer, count in days.items()
+        },
         moment(SystemClock().wall_ms()),
     )
+    if place.bytes_max:
+        old += _too_much(place.bytes_max, old)
     bundles = [bundle for name in COMPACTED for bundle in _bundles(name, old)]
     tell("compacting", sum(bundle.rows for bundle in bundles))
     files, read = [], 0
@@ -90,13 +96,25 @@ def published(place: Place, *, at: datetime) -> None:
     tidying.tidy(place.lake, at=at)
 
 
-def _too_old(days: dict[str, int], at: datetime) -> list[int]:
+def _too_old(kept: dict[str, timedelta], at: datetime) -> list[int]:
     """Return the files whose rows are all older than their layer is kept."""
     found: list[int] = []
-    for layer, count in days.items():
+    for layer, age in kept.items():
         found += LakeFile.objects.filter(
-            table__startswith=f"{layer}.", retired_at=None, last_at__lt=at - timedelta(days=count)
+            table__startswith=f"{layer}.", retired_at=None, last_at__lt=at - age
         ).values_list("pk", flat=True)
+    return found
+
+
+def _too_much(bytes_max: int, but: Sequence[int]) -> list[int]:
+    """Return the oldest files of messages and traces, as many as have to go; results stay."""
+    found: list[int] = []
+    size_bytes = 0
+    files = LakeFile.objects.filter(table__in=COMPACTED, retired_at=None).exclude(pk__in=but)
+    for file in files.order_by("-last_at", "-pk").only("pk", "size_bytes"):
+        size_bytes += file.size_bytes
+        if size_bytes > bytes_max:
+            found.append(file.pk)
     return found
 
 

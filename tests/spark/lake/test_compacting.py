@@ -3,6 +3,7 @@
 Needs Arrow, and no Spark.
 """
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(lake=tmp_path / "lake", store=tmp_path, server="", bodies=True)
+    kept = timedelta(days=100_000)
+    return Place(lake=tmp_path / "lake", store=tmp_path, server="", bodies=True, kept=kept)
 
 
 def a_run(job: str, **parameters: Any) -> PipelineRun:
@@ -146,6 +148,24 @@ def test_a_layer_is_kept_as_long_as_was_said(place: Place) -> None:
 
     assert before == 2
     assert [file.first_at.year for file in selector.files_of("bronze.messages")] == [2090]
+
+
+def test_the_lake_keeps_what_settings_say(place: Place) -> None:
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    ingested(place, a_table(0, 10, at=old), at=old)
+    for number in (1, 2, 3):
+        later = datetime(2090, 1, number, tzinfo=UTC)
+        ingested(place, a_table(10 * number, 10 * number + 10, at=later), at=later)
+    size_bytes = max(file.size_bytes for file in selector.files_of("bronze.messages"))
+
+    compacted(place)
+    whole = selector.files_of("bronze.messages").count()
+    compacted(replace(place, kept=timedelta(days=30)))
+    young = [file.first_at.day for file in selector.files_of("bronze.messages")]
+    compacted(replace(place, bytes_max=2 * size_bytes))
+    few = [file.first_at.day for file in selector.files_of("bronze.messages")]
+
+    assert (whole, sorted(young), sorted(few)) == (4, [1, 2, 3], [2, 3])
 
 
 @pytest.mark.parametrize("span", [(0, 9), (0, 11), (1, 10), (1, 11)])
