@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from apps.engine import limits
 from apps.engine.failpoints import Failpoints
+from apps.pipelines import requirements
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -159,6 +160,7 @@ VARIABLES = (
     Variable(
         name="MQWEB_RUN_RETENTION", default="400d", meaning="how long results of runs are kept"
     ),
+    Variable(name="MQWEB_LAKE_BYTES", default="0", meaning="largest lake; 0: any size"),
     Variable(name="MQWEB_ARCHIVE", default="off", meaning="whether old segments are archived"),
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
@@ -211,11 +213,9 @@ _TRANSACTION_CHECK_MS_MAX = 86_400_000
 _TRANSACTION_CHECKS_MAX = 1_000
 _SPARK_CORES_MAX = 1_024
 _RUN_RETENTION_MS_MIN = 30 * _UNITS_MS["d"]
-_SPARK_MASTERS = re.compile(
-    r"local(\[([1-9][0-9]{0,3}|\*)\])?|local-cluster\[\d+,\d+,\d+\]|yarn|spark://\S+|k8s://\S+"
-)
 # As many digits as are read.
 _RETENTION_BYTES_MAX = 999_999_999_999
+_LAKE_BYTES_MAX = 999_999_999_999_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +280,7 @@ class Environment:
     lake_bodies: bool
     lake_retention_ms: int
     run_retention_ms: int
+    lake_bytes: int
     archive: bool
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
@@ -389,6 +390,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         lake_bodies=_choice(values, "MQWEB_LAKE_BODIES", ("keep", "drop")) == "keep",
         lake_retention_ms=_duration_ms("MQWEB_LAKE_RETENTION", values["MQWEB_LAKE_RETENTION"]),
         run_retention_ms=_run_retention_ms(values["MQWEB_RUN_RETENTION"]),
+        lake_bytes=_integer(values, "MQWEB_LAKE_BYTES", 0, _LAKE_BYTES_MAX),
         archive=_choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
@@ -488,11 +490,8 @@ def _path(value: str) -> Path | None:
 
 
 def _spark_master(value: str) -> str:
-    if not _SPARK_MASTERS.fullmatch(value):
-        raise Refused(
-            f"MQWEB_SPARK_MASTER={value[:80]!r}: must be local[N], local-cluster[N,CORES,MB], "
-            "spark://HOST:PORT, yarn or k8s://HOST:PORT"
-        )
+    if fault := requirements.master_fault(value):
+        raise Refused(f"MQWEB_SPARK_MASTER={fault}")
     return value
 
 

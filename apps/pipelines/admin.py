@@ -28,7 +28,7 @@ from apps.pipelines.models import (
     StreamBatch,
 )
 from apps.pipelines.models.results.result import Result
-from apps.pipelines.services import asking
+from apps.pipelines.services import asking, presence
 
 _MAY_RUN = "pipelines.run_pipeline"
 
@@ -122,6 +122,23 @@ class PipelineStreamAdmin(ReadOnlyAdmin):
     list_display = [
         "name", "is_wanted", "worker", "lease_ends_at", "batch", "lag", "updated_at", "error",
     ]  # fmt: skip
+    actions = ["want", "unwant"]
+
+    def has_run_permission(self, request: HttpRequest) -> bool:
+        """Allow it to those who were given the right, although nobody may edit the rows."""
+        return request.user.has_perm(_MAY_RUN)
+
+    @admin.action(description="Keep running, where a worker keeps streams", permissions=["run"])
+    def want(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Have streams kept running."""
+        for stream in queryset:
+            presence.want_stream(stream.name, is_wanted=True)
+
+    @admin.action(description="Have it end, and keep it running no more", permissions=["run"])
+    def unwant(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Have streams end."""
+        for stream in queryset:
+            presence.want_stream(stream.name, is_wanted=False)
 
 
 @admin.register(StreamBatch)

@@ -17,7 +17,8 @@ def place() -> Place:
         store=environment.store,
         server=f"http://{host}:{environment.port}",
         bodies=environment.lake_bodies,
-        keep=timedelta(milliseconds=environment.lake_retention_ms),
+        kept=timedelta(milliseconds=environment.lake_retention_ms),
+        bytes_max=environment.lake_bytes,
     )
 
 

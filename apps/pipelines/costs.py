@@ -1,5 +1,6 @@
 """What this process and all below it use: the driver, its JVM, Python's workers. Knows /proc."""
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -51,15 +52,22 @@ class Meter:
 
 
 def uses_below(number: int) -> list[Use]:
-    """Return what a process and all below it use now; those that end meanwhile are left out."""
+    """Return what a process and all below it use now; those that end meanwhile are left out.
+
+    So are those of another session of the system: parts that were started to be by themselves, as
+    streams are below a worker.
+    """
     found = []
     try:
         process = psutil.Process(number)
+        session = os.getsid(number)
         processes = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
+    except (psutil.NoSuchProcess, ProcessLookupError):
         return []
     for one in processes:
         try:
+            if os.getsid(one.pid) != session:
+                continue
             with one.oneshot():
                 times = one.cpu_times()
                 found.append(
@@ -70,6 +78,6 @@ def uses_below(number: int) -> list[Use]:
                         memory_bytes=one.memory_info().rss,
                     )
                 )
-        except psutil.Error:
+        except (psutil.Error, ProcessLookupError):
             continue
     return found

@@ -11,11 +11,14 @@ class Place:
 
     `lake` is where its Parquet files lie and `store` the broker's data directory, which executors
     must see too. `server` is the broker's URL, for what is not in files. Without `bodies` no
-    message's body is copied. `keep` is how long the lake keeps rows, None for ever.
+    message's body is copied. Rows go from the lake when they are older than `kept`, None for never,
+    and the oldest messages and traces while there are more than `bytes_max` of them; 0 is any
+    number.
     """
 
     lake: Path
     store: Path
     server: str
     bodies: bool
-    keep: timedelta | None = None
+    kept: timedelta | None = None
+    bytes_max: int = 0

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,6 +10,11 @@ from pathlib import Path
 
 JAVA_HINT = "install Java 17, such as `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
 PYSPARK_HINT = "install `pyspark>=4.2.1,<4.4`, `pandas<3` and `pyarrow` into mqweb's environment"
+
+
+_MASTERS = re.compile(
+    r"local(\[([1-9][0-9]{0,3}|\*)\])?|local-cluster\[\d+,\d+,\d+\]|yarn|spark://\S+|k8s://\S+"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +37,19 @@ class Requirements:
                 for name, version in (("PySpark", self.pyspark), ("PyArrow", self.pyarrow))
                 if version is None
             ]
-            found.append(f"{' and '.join(names)} is missing: {PYSPARK_HINT}")
+            verb = "is" if len(names) == 1 else "are"
+            found.append(f"{' and '.join(names)} {verb} missing: {PYSPARK_HINT}")
         return tuple(found)
+
+
+def master_fault(text: str) -> str | None:
+    """Return why a text cannot say where Spark's tasks run; None where it can."""
+    if _MASTERS.fullmatch(text):
+        return None
+    return (
+        f"{text[:80]!r}: must be local[N], local-cluster[N,CORES,MB], spark://HOST:PORT, yarn or "
+        "k8s://HOST:PORT"
+    )
 
 
 def found_here() -> Requirements:

@@ -73,7 +73,7 @@ def test_what_reads_bronze_waits_for_an_ingest_that_began_after_its_window() -> 
     assert found == named(hourly, "11:00") | named({"rates", "backlog"}, "11:55")
 
 
-def test_a_stream_that_is_level_counts_as_an_ingest_and_takes_its_place() -> None:
+def test_while_a_stream_copies_messages_an_ingest_goes_on_to_copy_the_rest() -> None:
     now = timezone.now()
     PipelineStream.objects.create(
         name="ingest", worker="w", lease_ends_at=now + HOUR, updated_at=now, lag=0
@@ -82,8 +82,39 @@ def test_a_stream_that_is_level_counts_as_an_ingest_and_takes_its_place() -> Non
     found = launch(now)
 
     jobs = {line.split()[0] for line in found}
-    assert "ingest" not in jobs
-    assert {"loss", "rates"} <= jobs
+    assert "ingest" in jobs
+    assert not {"loss", "rates"} & jobs, "nobody has copied traces yet"
+
+
+@pytest.mark.parametrize(
+    ("lag", "duration", "is_there"),
+    [(0, timedelta(), True), (3, timedelta(), False), (None, timedelta(), False), (0, HOUR, False)],
+)
+def test_what_reads_bronze_waits_for_the_stream_and_for_the_ingest(
+    lag: int | None, duration: timedelta, is_there: bool
+) -> None:
+    now = timezone.now()
+    ingested(began_at=now)
+    stream = PipelineStream.objects.create(
+        name="ingest", worker="w", lease_ends_at=now + HOUR, updated_at=now, lag=lag
+    )
+    stream.batches.create(
+        number=3, rows=1, duration_ms=duration / timedelta(milliseconds=1), ended_at=now
+    )
+
+    jobs = {line.split()[0] for line in launch(now + SETTLED)}
+
+    assert ("rates" in jobs) == is_there
+
+
+def test_a_stream_whose_process_is_gone_holds_nothing_up() -> None:
+    now = timezone.now()
+    ingested(began_at=now)
+    PipelineStream.objects.create(
+        name="ingest", worker="w", lease_ends_at=now - MINUTE, updated_at=now - HOUR, lag=9
+    )
+
+    assert "rates" in {line.split()[0] for line in launch(now + SETTLED)}
 
 
 def test_windows_that_were_missed_are_made_up_for() -> None:

@@ -1,5 +1,7 @@
 """What is said of the pipelines where something is missing, and who is started on demand."""
 
+import subprocess
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +13,8 @@ from apps.bridge.children import Program
 from apps.bridge.exits import Exit
 from apps.core.exceptions import ProblemError
 from apps.pipelines import requirements, starting
-from apps.pipelines.models import PipelineWorker
+from apps.pipelines.management import running
+from apps.pipelines.models import PipelineRun, PipelineStream, PipelineWorker
 from apps.pipelines.requirements import Requirements
 from apps.pipelines.selectors.readiness import Readiness, readiness
 from apps.pipelines.services import presence
@@ -40,7 +43,7 @@ def look(
     [
         ("off", ALL, False, ["switched off"]),
         ("on", NO_JAVA, False, ["Java is missing"]),
-        ("on", NOTHING, False, ["Java is missing", "PySpark and PyArrow is missing"]),
+        ("on", NOTHING, False, ["Java is missing", "PySpark and PyArrow are missing"]),
         ("on", ALL, False, ["No worker is there"]),
         ("demand", ALL, True, []),
         ("demand", NO_JAVA, False, ["Java is missing"]),
@@ -96,7 +99,7 @@ def test_a_stream_belongs_to_one_process_until_its_lease_ends_or_it_is_not_wante
     presence.leave_stream(stream, error="mine no more")
     assert type(stream).objects.get().worker == "x"
 
-    type(stream).objects.update(is_wanted=False)
+    presence.want_stream("ingest", is_wanted=False)
     assert not presence.keep_stream(other)
     presence.leave_stream(other, error="it broke")
     found = type(stream).objects.get()
@@ -186,6 +189,71 @@ def test_java_is_looked_for_at_java_home_first(
     assert requirements.found_here().java == str(java)
 
 
+COMMANDS = [
+    ["spark_job", "loss", "--from", "2026-03-01", "--to", "2026-03-02"],
+    ["spark_worker"],
+    ["spark_stream", "ingest"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_command_says_what_is_missing_before_it_asks_for_anything(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "found_here", lambda: NOTHING)
+
+    with pytest.raises(CommandError, match=r"Java is missing.*PySpark and PyArrow are") as refusal:
+        call_command(*command)
+
+    assert refusal.value.returncode == Exit.LACKING
+    assert not PipelineRun.objects.exists()
+    assert not PipelineStream.objects.exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_a_master_that_cannot_be_one_is_refused(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "found_here", lambda: ALL)
+
+    with pytest.raises(CommandError, match="--master 'spork://x'") as refusal:
+        call_command(*command, "--master", "spork://x")
+
+    assert refusal.value.returncode == Exit.REFUSED
+
+
+def test_a_stream_that_nobody_wants_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "found_here", lambda: ALL)
+    monkeypatch.setattr(running, "prepare", lambda: None)
+    monkeypatch.setattr(running, "catch_signals", lambda _stopping: None)
+    call_command("spark_stream", "ingest", "--unwanted")
+
+    with pytest.raises(CommandError, match="--wanted") as refusal:
+        call_command("spark_stream", "ingest")
+
+    assert refusal.value.returncode == Exit.REFUSED
+    assert PipelineStream.objects.get().worker == ""
+    call_command("spark_stream", "ingest", "--wanted")
+    assert PipelineStream.objects.get().is_wanted
+
+
+def test_the_commands_begin_where_nothing_of_spark_is_installed() -> None:
+    """Runs apart: here it has been imported long ago."""
+    code = """
+import sys
+for name in ("pyspark", "pyarrow", "pandas", "py4j"):
+    sys.modules[name] = None
+import django
+django.setup()
+from django.core.management import load_command_class
+for name in ("spark_job", "spark_worker", "spark_stream"):
+    load_command_class("apps.pipelines", name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -197,7 +265,10 @@ def test_java_is_looked_for_at_java_home_first(
     ],
     ids=lambda arguments: " ".join(arguments[1:]),
 )
-def test_a_job_that_cannot_be_asked_for_is_refused(arguments: list[str]) -> None:
+def test_a_job_that_cannot_be_asked_for_is_refused(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "found_here", lambda: ALL)
     with pytest.raises(CommandError) as refusal:
         call_command("spark_job", *arguments)
 

@@ -1,5 +1,6 @@
 """Variables of Spark and the lake: what is read, what is refused, what a session is made with."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ import pytest
 
 from apps.bridge import flags
 from apps.core.exceptions import ProblemError
-from apps.pipelines import conf
+from apps.pipelines import conf, requirements
+from apps.pipelines.requirements import Requirements
 from apps.pipelines.spark import session
 from mqweb import env
 
@@ -101,6 +103,59 @@ def test_executors_of_a_cluster_have_their_own_memory(settings: Any, tmp_path: P
 
     assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("3g", "2")
     assert "spark.driver.bindAddress" not in found
+
+
+class Builder:
+    """What a session is asked for; none is made."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[str, str] = {}
+
+    def appName(self, name: str) -> "Builder":  # noqa: N802
+        return self.config("name", name)
+
+    def master(self, master: str) -> "Builder":
+        return self.config("master", master)
+
+    def config(self, name: str, value: str) -> "Builder":
+        self.wanted[name] = value
+        return self
+
+    def getOrCreate(self) -> None:  # noqa: N802
+        from pyspark.errors import PySparkException
+
+        raise PySparkException("enough")
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://https://h:6443"])
+def test_a_cluster_is_sent_the_bundle_and_what_operators_say(
+    master: str, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = pytest.importorskip("pyspark.sql")
+    settings.MQWEB = env.read(
+        {
+            "MQWEB_DATA": str(tmp_path),
+            "MQWEB_SPARK_CONF": "spark.submit.pyFiles=more.zip; spark.pyspark.python=/opt/python",
+        }
+    )
+    # What a session leaves in the environment is not for other tests.
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(requirements, "found_here", lambda: Requirements(
+        java="java", pyspark="4.3.0", pyarrow="26"
+    ))  # fmt: skip
+    builder = Builder()
+    monkeypatch.setattr(sql.SparkSession, "builder", builder)
+
+    with pytest.raises(ProblemError, match="enough"):
+        session.open_session(name="x", master=master)
+
+    bundle = tmp_path / "spark" / "mqweb-spark.zip"
+    assert bundle.is_file()
+    assert builder.wanted["master"] == master
+    assert builder.wanted["spark.submit.pyFiles"] == f"{bundle},more.zip"
+    assert builder.wanted["spark.executor.memory"] == "1g"
+    assert "spark.driver.host" not in builder.wanted
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
 
 
 def test_a_file_of_settings_that_is_not_there_is_told(settings: Any, tmp_path: Path) -> None:

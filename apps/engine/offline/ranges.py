@@ -56,8 +56,10 @@ def _first_from(view: StoreView, extent: QueueExtent, log_offset: int) -> int:
         if kept < whole.kept_stop:
             return kept
         whole = replace(whole, start=whole.kept_stop)
-    found = _first_filed(view, whole, log_offset)
-    return found if found < whole.tail_start else _first_behind(view, whole, log_offset)
+    # Behind first: the last entries in files may be damaged, and then cannot say that they are
+    # before; a message behind them that is says it for them.
+    behind = _first_behind(view, whole, log_offset)
+    return behind if behind > whole.tail_start else _first_filed(view, whole, log_offset)
 
 
 def _first_filed(view: StoreView, whole: QueueSlice, log_offset: int) -> int:

@@ -18,8 +18,20 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.bridge import remote
 from apps.bridge.exits import Exit
 from apps.core.exceptions import ProblemError
+from apps.pipelines import requirements
 
 _log = logging.getLogger("mqweb.pipelines")
+
+
+def require_spark(master: str | None) -> None:
+    """Raise CommandError where Spark cannot be had here, or its master cannot be one.
+
+    Called before anything is asked for and before anything of Spark's is imported.
+    """
+    if missing := requirements.found_here().missing:
+        raise CommandError("; ".join(missing), returncode=Exit.LACKING)
+    if master is not None and (fault := requirements.master_fault(master)):
+        raise CommandError(f"--master {fault}", returncode=Exit.REFUSED)
 
 
 def prepare() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from django.db.models import Max, Q
-from django.db.models.functions import Now
 
 from apps.clockwork.steps import Step
 from apps.core.moments import moment
@@ -18,7 +17,7 @@ from apps.pipelines import starting
 from apps.pipelines.catalogue import COPYING, JOBS, Job
 from apps.pipelines.models import PipelineRun, PipelineStream, RunState, Trigger
 from apps.pipelines.models.runs import ACTIVE
-from apps.pipelines.services import asking, claims
+from apps.pipelines.services import asking, claims, presence
 
 # A message is seen at the latest so long after it was stored: a silent log is proven by its next
 # checkpoint.
@@ -51,7 +50,7 @@ def launch(*, now: datetime, archive: bool) -> int:
     ingested = _ingested_until(now)
     made = 0
     for job in JOBS.values():
-        if _is_left_to_others(job, archive=archive):
+        if job.name == "archive" and not archive:
             continue
         for start in _due(job, now=now, ingested=ingested):
             run = asking.ask(
@@ -63,12 +62,6 @@ def launch(*, now: datetime, archive: bool) -> int:
             )
             made += run.state == RunState.QUEUED
     return made
-
-
-def _is_left_to_others(job: Job, *, archive: bool) -> bool:
-    if job.name == "ingest":
-        return PipelineStream.objects.filter(name="ingest", is_wanted=True).exists()
-    return job.name == "archive" and not archive
 
 
 def _due(job: Job, *, now: datetime, ingested: datetime | None) -> Iterator[datetime]:
@@ -128,10 +121,19 @@ def _ingested_until(now: datetime) -> datetime | None:
     """Return up to when all messages are in bronze; None where nothing is known."""
     done = PipelineRun.objects.filter(job="ingest", state=RunState.DONE, topics=[], parameters={})
     began: datetime | None = done.aggregate(at=Max("started_at"))["at"]
-    stream = PipelineStream.objects.filter(name="ingest", lease_ends_at__gte=Now(), lag=0).first()
-    moments = [began, stream.updated_at if stream else None]
-    newest = max((moment for moment in moments if moment is not None), default=None)
-    return None if newest is None else min(newest, now) - SETTLE
+    # A run leaves to streams what they copy.
+    levels = [_level_at(stream) for stream in presence.streams_there()]
+    moments = [moment for moment in (now, began, *levels) if moment is not None]
+    return None if len(moments) < 2 + len(levels) else min(moments) - SETTLE
+
+
+def _level_at(stream: PipelineStream) -> datetime | None:
+    """Return up to when a stream has copied all; None while it is behind, or nothing is known."""
+    if stream.lag != 0 or stream.updated_at is None:
+        return None
+    last = stream.batches.order_by("number").last()
+    # What came while its last batch went on was not counted when that began.
+    return stream.updated_at - timedelta(milliseconds=last.duration_ms if last else 0)
 
 
 def _slot(moment: datetime, every: timedelta) -> datetime:

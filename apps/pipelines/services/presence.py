@@ -56,9 +56,19 @@ def take_stream(name: str, worker: str) -> PipelineStream | None:
     PipelineStream.objects.get_or_create(name=name)
     free = Q(worker="") | Q(lease_ends_at__lt=Now())
     changed = PipelineStream.objects.filter(free, name=name).update(
-        worker=worker, lease_ends_at=Now() + STREAM_LEASE, started_at=Now(), error=""
+        worker=worker, lease_ends_at=Now() + STREAM_LEASE, started_at=Now(), error="", lag=None
     )
     return PipelineStream.objects.get(name=name) if changed else None
+
+
+def want_stream(name: str, *, is_wanted: bool) -> None:
+    """Write down whether a stream, which is made if there is none, is to be kept running."""
+    PipelineStream.objects.update_or_create(name=name, defaults={"is_wanted": is_wanted})
+
+
+def streams_there() -> QuerySet[PipelineStream]:
+    """Return the streams that a process has at this moment."""
+    return PipelineStream.objects.filter(lease_ends_at__gte=Now())
 
 
 def keep_stream(stream: PipelineStream) -> bool:
@@ -71,7 +81,7 @@ def keep_stream(stream: PipelineStream) -> bool:
 
 
 def leave_stream(stream: PipelineStream, *, error: str = "") -> None:
-    """Give a stream back, and say how it ended."""
+    """Give a stream back, and say how it ended; how far it is behind nobody knows then."""
     PipelineStream.objects.filter(pk=stream.pk, worker=stream.worker).update(
-        worker="", lease_ends_at=None, error=error.replace("\0", "")[:4_000]
+        worker="", lease_ends_at=None, lag=None, error=error.replace("\0", "")[:4_000]
     )

@@ -64,9 +64,11 @@ def compact(
     """
     days = {layer: run.parameters.get(f"{layer}_days") for layer in _LAYERS}
     kept = {
-        layer: timedelta(days=int(count)) if count else place.keep for layer, count in days.items()
+        layer: timedelta(days=int(count)) if count else place.kept for layer, count in days.items()
     }
     old = _too_old(kept, moment(SystemClock().wall_ms()))
+    if place.bytes_max:
+        old += _too_much(place.bytes_max, old)
     bundles = [bundle for name in COMPACTED for bundle in _bundles(name, old)]
     tell("compacting", sum(bundle.rows for bundle in bundles))
     files, read = [], 0
@@ -100,6 +102,18 @@ def _too_old(kept: Mapping[str, timedelta | None], at: datetime) -> list[int]:
         found += LakeFile.objects.filter(
             table__startswith=f"{layer}.", retired_at=None, last_at__lt=at - length
         ).values_list("pk", flat=True)
+    return found
+
+
+def _too_much(bytes_max: int, but: Sequence[int]) -> list[int]:
+    """Return the oldest files of messages and traces, as many as have to go; results stay."""
+    found: list[int] = []
+    size_bytes = 0
+    files = LakeFile.objects.filter(table__in=COMPACTED, retired_at=None).exclude(pk__in=but)
+    for file in files.order_by("-last_at", "-pk").only("pk", "size_bytes"):
+        size_bytes += file.size_bytes
+        if size_bytes > bytes_max:
+            found.append(file.pk)
     return found
 
 

@@ -90,19 +90,26 @@ def _analysed(
     window = Window(start=run.window_start, end=run.window_end)
     inputs, ranges, rows = _inputs(spark, run, job, place)
     tell("reading inputs", rows)
-    outputs = function_of(run.job)(inputs, window)
     files: list[StagedFile] = []
     results: dict[str, list[tuple[object, ...]]] = {}
     made = 0
-    for name in job.writes:
-        tell(f"working out {name}", rows)
-        found = checked(_collected(outputs[name], name, rows_max), TABLES[name])
-        made += found.num_rows
-        files += staging.write_rows(
-            found, TABLES[name], first_at=window.start, last_at=window.end - timedelta.resolution
-        )
-        if TABLES[name].model:
-            results[name] = [tuple(row.values()) for row in found.to_pylist()]
+    try:
+        outputs = function_of(run.job)(inputs, window)
+        for name in job.writes:
+            tell(f"working out {name}", rows)
+            found = checked(_collected(outputs[name], name, rows_max), TABLES[name])
+            made += found.num_rows
+            files += staging.write_rows(
+                found,
+                TABLES[name],
+                first_at=window.start,
+                last_at=window.end - timedelta.resolution,
+            )
+            if TABLES[name].model:
+                results[name] = [tuple(row.values()) for row in found.to_pylist()]
+    finally:
+        # A worker's session goes on.
+        spark.catalog.clearCache()
     return Publication(
         files=files,
         results=results,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from apps.engine.codec.layout import TRACE_TOPIC
 from apps.engine.offline.view import StoreView
 from apps.groups.models.fields import TOPIC_CHARACTERS_MAX
-from apps.pipelines.models import IngestPosition, PipelineRun, PipelineStream
+from apps.pipelines.models import IngestPosition, PipelineRun
 from apps.pipelines.place import Place
+from apps.pipelines.services import presence
 from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
 from apps.pipelines.spark import logreading
 from apps.pipelines.spark.logreading import Key, Ranges, messages_of
@@ -76,7 +77,7 @@ def plan(store: Path, topics: Collection[str]) -> Plan:
 def wanted_topics(view: StoreView) -> list[str]:
     """Return the topics that no stream copies at this moment, and that of traces."""
     streamed: set[str] = set()
-    for stream in PipelineStream.objects.filter(is_wanted=True).exclude(worker=""):
+    for stream in presence.streams_there():
         if not stream.topics:
             return [TRACE_TOPIC]
         streamed.update(stream.topics)

@@ -79,7 +79,7 @@ def open_session(*, name: str, master: str | None = None) -> "SparkSession":
     for one in (directory, directory / "local", directory / "warehouse"):
         one.mkdir(mode=0o700, parents=True, exist_ok=True)
     wanted = spark_settings(directory, master)
-    _prepare_environment()
+    _prepare_environment(wanted)
     if not is_local(master):
         wanted["spark.submit.pyFiles"] = ",".join(
             filter(None, [str(_bundle(directory)), wanted.get("spark.submit.pyFiles", "")])
@@ -141,9 +141,10 @@ def is_alive(spark: "SparkSession") -> bool:
         return False
 
 
-def _prepare_environment() -> None:
-    # Spark's Python workers are processes of their own and must find what jobs import.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+def _prepare_environment(wanted: Mapping[str, str]) -> None:
+    # Spark's Python workers are processes of their own and must find what jobs import. On other
+    # machines the interpreter may lie elsewhere; a driver that runs already reads this alone.
+    os.environ.setdefault("PYSPARK_PYTHON", wanted.get("spark.pyspark.python", sys.executable))
     paths = [str(settings.BASE_DIR), *_source_path(), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, paths)))
 

@@ -67,7 +67,9 @@ class Worker:
         try:
             busy_ms = self.clock.monotonic_ms()
             while not self.stopping.is_set():
-                self._have_session()
+                if self._have_session():
+                    # Making one takes long, and runs are asked for meanwhile.
+                    busy_ms = self.clock.monotonic_ms()
                 if self._step():
                     busy_ms = self.clock.monotonic_ms()
                 elif self._is_idle_since(busy_ms):
@@ -102,16 +104,18 @@ class Worker:
             self._runs_of_session += 1
         return True
 
-    def _have_session(self) -> None:
+    def _have_session(self) -> bool:
+        """Return whether a session had to be made."""
         if self.session is not None:
             reason = self._reason_to_recycle()
             if reason is None:
-                return
+                return False
             _log.info("spark_recycled", extra={"reason": reason})
             self.sessions.close(self.session)
             self.session = None
         self.session = self.sessions.open()
         self._runs_of_session = 0
+        return True
 
     def _reason_to_recycle(self) -> str | None:
         if not self.sessions.is_alive(self.session):

@@ -4,7 +4,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from apps.engine.codec.checksum import crc32
+from apps.engine.codec.layout import QUEUE_ENTRY_BYTES
 from apps.engine.codec.record import decode_record
+from apps.engine.derived.names import queue_directory
 from apps.engine.local import LocalEngine
 from apps.engine.offline.ranges import crc32_of, whole_segments, within
 from apps.engine.offline.view import StoreView
@@ -17,9 +19,9 @@ async def filled(engine: LocalEngine) -> None:
         await send(engine, "orders", number % 2, *bodies)
 
 
-async def places(engine: LocalEngine) -> dict[int, list[int]]:
+async def places(engine: LocalEngine, queues: tuple[int, ...] = (0, 1)) -> dict[int, list[int]]:
     found = {}
-    for queue in (0, 1):
+    for queue in queues:
         payload, at, offsets = await pulled(engine, "orders", queue), 0, []
         while at < len(payload):
             record = decode_record(payload, at)
@@ -92,3 +94,33 @@ def test_an_empty_queue_has_none(tmp_path: Path) -> None:
         assert within(view, view.extent("payments", 0), 0, 1 << 40) == (0, 0)
     finally:
         view.close()
+
+
+async def test_messages_behind_damaged_last_entries_are_in_no_range_that_begins_behind_them(
+    tmp_path: Path,
+) -> None:
+    engine = await LocalEngine.open(tmp_path, CONFIG)
+    publish(engine)
+    await send(engine, "orders", 0, *[b"filed %d" % number for number in range(5)])
+    await engine.close()
+    engine = await LocalEngine.open(tmp_path, CONFIG)
+    publish(engine)
+    for number in range(3):
+        await send(engine, "orders", 0, b"behind the files %d" % number)
+    view = StoreView(tmp_path, is_unsynced_shown=True)
+    try:
+        assert view.cut("orders", 0, 0, 8).tail_start == 5, "nothing lies behind the files"
+        offsets = (await places(engine, (0,)))[0]
+        (entries,) = (tmp_path / queue_directory("orders", 0)).iterdir()
+        with entries.open("r+b") as file:
+            file.seek(3 * QUEUE_ENTRY_BYTES)
+            file.write(bytes(2 * QUEUE_ENTRY_BYTES))
+        extent = view.extent("orders", 0)
+
+        assert within(view, extent, offsets[7], offsets[7] + 1) == (7, 8)
+        assert within(view, extent, 0, offsets[2] + 1) == (0, 3)
+        assert within(view, extent, offsets[2] + 1, offsets[6]) == (3, 6)
+        assert within(view, extent, offsets[7] + 1, 1 << 40) == (8, 8)
+    finally:
+        view.close()
+        await engine.close()

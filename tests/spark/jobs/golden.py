@@ -193,6 +193,10 @@ def broken() -> Lake:
         lake.message("bad", 0, minute, queue_offset=offset, **others)
     for number in range(144):
         lake.message("quiet", 0, -1440 + 10 * number)
+    for number in range(11):
+        lake.message("young", 0, 5 * number - 180, queue_offset=number)
+    for number in range(9):
+        lake.message("rare", 0, 100 * number - 1000, queue_offset=number)
     lake.delivery("g", "bad", 0, 100, 1, stored_at=at(1))
     lake.delivery("g", "bad", 0, 999, 2, stored_at=at(1))
     lake.delivery("g", "bad", 0, 998, 2, stored_at=at(-10_000))

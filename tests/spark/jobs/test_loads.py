@@ -55,6 +55,7 @@ def test_each_broken_rule_is_told(spark: Any) -> None:
         ("bronze.messages", "due_after_born", "bad"): ("warn", 1),
         ("bronze.messages", "key_share", "bad"): ("warn", 0.375),
         ("bronze.messages", "freshness", "quiet"): ("warn", 4_200),
+        ("bronze.messages", "freshness", "young"): ("warn", 11_400),
         ("bronze.messages", "volume", "quiet"): ("warn", 7),
         ("bronze.trace", "possible_values", "bad"): ("block", 2),
         ("bronze.trace", "ended_after_started", "bad"): ("warn", 1),
@@ -63,6 +64,8 @@ def test_each_broken_rule_is_told(spark: Any) -> None:
     limits = {(row["rule"], row["topic"]): row["limit"] for row in rows}
     assert limits["key_share", "bad"] == pytest.approx(0.1)
     assert limits["freshness", "quiet"] == 3_600
+    assert limits["freshness", "young"] == 3_600, "it has had three hours, not a day"
+    assert limits["freshness", "rare"] == 2 * 86_400 / 9
     assert limits["volume", "bad"] is None
 
 

@@ -34,7 +34,8 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(lake=tmp_path / "lake", store=tmp_path, server="", bodies=True)
+    kept = timedelta(days=100_000)
+    return Place(lake=tmp_path / "lake", store=tmp_path, server="", bodies=True, kept=kept)
 
 
 def a_run(job: str, **parameters: Any) -> PipelineRun:
@@ -143,9 +144,9 @@ def test_a_layer_is_kept_as_long_as_was_said(place: Place) -> None:
 
     compacted(place, gold_days=1)
     before = selector.files_of("bronze.messages").count()
-    compacted(replace(place, keep=timedelta(days=36_500)), gold_days=1)
+    compacted(replace(place, kept=timedelta(days=36_500)), gold_days=1)
     kept = selector.files_of("bronze.messages").count()
-    compacted(replace(place, keep=timedelta(days=30)), gold_days=1)
+    compacted(replace(place, kept=timedelta(days=30)), gold_days=1)
 
     assert before == kept == 2
     assert [file.first_at.year for file in selector.files_of("bronze.messages")] == [2090]
@@ -156,9 +157,27 @@ def test_days_of_a_run_win_over_how_long_the_lake_keeps_rows(place: Place) -> No
     ingested(place, a_table(0, 10, at=old), at=old)
     ingested(place, a_table(10, 20, at=datetime(2090, 1, 1, tzinfo=UTC)))
 
-    compacted(replace(place, keep=timedelta(days=36_500)), bronze_days=30)
+    compacted(replace(place, kept=timedelta(days=36_500)), bronze_days=30)
 
     assert [file.first_at.year for file in selector.files_of("bronze.messages")] == [2090]
+
+
+def test_the_lake_keeps_what_settings_say(place: Place) -> None:
+    old = datetime(2020, 1, 1, tzinfo=UTC)
+    ingested(place, a_table(0, 10, at=old), at=old)
+    for number in (1, 2, 3):
+        later = datetime(2090, 1, number, tzinfo=UTC)
+        ingested(place, a_table(10 * number, 10 * number + 10, at=later), at=later)
+    size_bytes = max(file.size_bytes for file in selector.files_of("bronze.messages"))
+
+    compacted(place)
+    whole = selector.files_of("bronze.messages").count()
+    compacted(replace(place, kept=timedelta(days=30)))
+    young = [file.first_at.day for file in selector.files_of("bronze.messages")]
+    compacted(replace(place, bytes_max=2 * size_bytes))
+    few = [file.first_at.day for file in selector.files_of("bronze.messages")]
+
+    assert (whole, sorted(young), sorted(few)) == (4, [1, 2, 3], [2, 3])
 
 
 @pytest.mark.parametrize("span", [(0, 9), (0, 11), (1, 10), (1, 11)])

@@ -26,7 +26,6 @@ from apps.pipelines.services import asking, claims
 from apps.pipelines.services.asking import Parameter
 from apps.pipelines.services.claims import Progress
 from apps.pipelines.spark import driverlog, session
-from apps.pipelines.spark.execution import execute
 from apps.pipelines.spark.runner import Runner
 
 _LOOK_EVERY_S = 1.0
@@ -59,6 +58,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run; exit with a code of `exits.Exit`."""
         self._is_json: bool = options["json"]
+        running.require_spark(options["master"])
         try:
             runs = _asked(options)
         except (EngineError, ProblemError) as error:
@@ -75,6 +75,9 @@ class Command(BaseCommand):
 
     def _carry_out(self, runs: Sequence[PipelineRun], master: str | None) -> Exit:
         """Carry out the runs one after the other; the first that comes to nothing ends it."""
+        # It needs PyArrow, without which the command says what is missing.
+        from apps.pipelines.spark.execution import execute
+
         running.prepare()
         stopping = threading.Event()
         run_log = RunLog(conf.directory())

@@ -13,11 +13,14 @@ from apps.core.exceptions import ProblemError
 from apps.pipelines import conf
 from apps.pipelines.management import running
 from apps.pipelines.services import presence
-from apps.pipelines.spark import session, streaming
+from apps.pipelines.spark import session
 from apps.pipelines.spark.runner import sentence_of
 from apps.pipelines.spark.streams import Teller, listener
 
 _LOOK_EVERY_S = 1
+# Shorter than a supervisor waits for its parts.
+_BATCH_END_S = 5.0
+_BATCH_LOOK_S = 0.1
 
 
 class Command(BaseCommand):
@@ -29,16 +32,45 @@ class Command(BaseCommand):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the name and the master."""
         parser.add_argument("name", choices=["ingest"])
+        wish = parser.add_mutually_exclusive_group()
+        wish.add_argument(
+            "--wanted",
+            action="store_true",
+            default=None,
+            help="have the worker keep it running, and start nothing here",
+        )
+        wish.add_argument(
+            "--unwanted",
+            action="store_false",
+            dest="wanted",
+            default=None,
+            help="have it end wherever it runs, and kept running no more",
+        )
         running.add_master(parser)
 
-    def handle(self, *_args: Any, name: str, master: str | None, **_options: Any) -> None:
-        """Stream; exit with a code of `exits.Exit`."""
+    def handle(
+        self, *_args: Any, name: str, master: str | None, wanted: bool | None, **_options: Any
+    ) -> None:
+        """Stream, or say whether that is wanted; exit with a code of `exits.Exit`."""
+        if wanted is not None:
+            presence.want_stream(name, is_wanted=wanted)
+            return
+        running.require_spark(master)
+        # It needs PyArrow, without which the command says what is missing.
+        from apps.pipelines.spark import streaming
+
         running.prepare()
         stopping = threading.Event()
         running.catch_signals(stopping)
         stream = presence.take_stream(name, new_owner())
         if stream is None:
             raise CommandError(f"another process runs stream {name}", returncode=Exit.HELD)
+        if not stream.is_wanted:
+            presence.leave_stream(stream)
+            raise CommandError(
+                f"stream {name} is not wanted: `spark_stream {name} --wanted` changes that",
+                returncode=Exit.REFUSED,
+            )
         error = ""
 
         def keep() -> None:
@@ -62,7 +94,7 @@ class Command(BaseCommand):
                 query = streaming.stream(spark, conf.place(), stream)
                 while query.isActive and not stopping.is_set():
                     query.awaitTermination(_LOOK_EVERY_S)
-                query.stop()
+                _let_end(query)
             # The main loop of a stream: whatever ends it is written down.
             except Exception as raised:
                 error = sentence_of(raised)
@@ -72,3 +104,15 @@ class Command(BaseCommand):
                 session.close_session(spark)
         if error:
             sys.exit(Exit.FAILED)
+
+
+def _let_end(query: Any) -> None:
+    """Stop a query between two batches; one that takes too long is cut off, and comes again.
+
+    A batch that is cut off is harmless, and Spark tells of it in a thousand lines.
+    """
+    for _ in range(round(_BATCH_END_S / _BATCH_LOOK_S)):
+        if not query.isActive or not query.status["isTriggerActive"]:
+            break
+        query.awaitTermination(_BATCH_LOOK_S)
+    query.stop()

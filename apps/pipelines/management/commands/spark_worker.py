@@ -21,7 +21,6 @@ from apps.pipelines.runlogs import RunLog
 from apps.pipelines.services import presence
 from apps.pipelines.services.presence import Said
 from apps.pipelines.spark import driverlog, session
-from apps.pipelines.spark.execution import execute
 from apps.pipelines.spark.runner import Runner
 from apps.pipelines.spark.streams import StreamKeeper
 from apps.pipelines.spark.working import Limits, Worker
@@ -57,6 +56,10 @@ class Command(BaseCommand):
         **_options: Any,
     ) -> None:
         """Work; exit with a code of `exits.Exit`."""
+        running.require_spark(master)
+        # It needs PyArrow, without which the command says what is missing.
+        from apps.pipelines.spark.execution import execute
+
         running.prepare()
         if until_idle is not None and not running.is_only_one(conf.directory()):
             return
@@ -87,7 +90,7 @@ class Command(BaseCommand):
             stopping=stopping,
             wait=stopping.wait,
         )
-        keeper = _keeper() if streams else None
+        keeper = _keeper(master) if streams else None
 
         def beat() -> None:
             if keeper is not None:
@@ -143,14 +146,14 @@ def _memory_bytes() -> int:
     return sum(use.memory_bytes for use in uses_below(os.getpid()))
 
 
-def _keeper() -> StreamKeeper:
+def _keeper(master: str) -> StreamKeeper:
     return StreamKeeper(
         wanted=lambda: list(
             PipelineStream.objects.filter(is_wanted=True).values_list("name", flat=True)
         ),
         program=lambda name: Program(
             name=f"stream {name}",
-            command=[sys.executable, sys.argv[0], "spark_stream", name],
+            command=[sys.executable, sys.argv[0], "spark_stream", name, "--master", master],
             environ=os.environ,
         ),
         clock=SystemClock(),

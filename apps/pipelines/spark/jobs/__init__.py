@@ -2,7 +2,8 @@
 
 A job's function is given its inputs by the names of the catalogue and returns its outputs by
 theirs. It reads no clock, no file, no database and starts no action of its own accord: a plan in,
-a plan out. Inputs reach back further than the window (`lookback_s`); what is returned is of the
+a plan out. What several outputs are made of it may persist; whoever runs it clears the session's
+cache. Inputs reach back further than the window (`lookback_s`); what is returned is of the
 window alone. Columns of what it returns are those of the table, in any order.
 """
 

@@ -17,8 +17,11 @@ def run(inputs: Inputs, window: Window) -> Outputs:
     """Return the messages that came again in the window, and their counts by cause."""
     stored = copies.stored(inputs["bronze.messages"], window).withColumnRenamed("stored_at", "at")
     consumed = copies.consumed(inputs["bronze.trace"], window).withColumnRenamed("ended_at", "at")
-    found = _told(stored.withColumn("group", sql.lit("")), "stored").unionByName(
-        _told(consumed, "consumed")
+    # Both outputs are made of it.
+    found = (
+        _told(stored.withColumn("group", sql.lit("")), "stored")
+        .unionByName(_told(consumed, "consumed"))
+        .persist()
     )
     totals = found.groupBy(*_OF).agg(
         sql.count_distinct("known_by", "message_id").alias("messages"),

@@ -29,14 +29,14 @@ _COUNTS = (
 def run(inputs: Inputs, window: Window) -> Outputs:
     """Return the gaps that showed in the window, and the matrix of losses and repeats."""
     messages = of_producers(inputs["bronze.messages"], window)
-    places = _places(_numbered(messages), messages, window)
-    gaps = _gaps(places, window)
+    places = _judged(_places(_numbered(messages), messages, window), window)
+    gaps = _gaps(places)
     totals = _summed(
         _looked_at(messages, window),
         gaps.groupBy("topic", "queue").agg(
             sql.count("*").alias("gaps"), sql.sum("missing").alias("missing")
         ),
-        _recovered(places, window),
+        _recovered(places),
         copies.stored(inputs["bronze.messages"], window)
         .groupBy("topic", "queue")
         .agg(sql.count("*").alias("stored_twice")),
@@ -108,10 +108,27 @@ def _places(numbered: "DataFrame", messages: "DataFrame", window: Window) -> "Da
     )
 
 
-def _gaps(places: "DataFrame", window: Window) -> "DataFrame":
-    return places.where(
-        (sql.col("seq") - sql.col("below") > 1) & within("behind.stored_at", window)
-    ).select(
+def _judged(places: "DataFrame", window: Window) -> "DataFrame":
+    """Return the few places that are told of: `is_gap` below them, or `is_recovered` themselves.
+
+    Both outputs are made of them, so they are kept and the numbers put in order once.
+    """
+    was_told = before("behind.stored_at", window) & (
+        sql.col("is_from_first") | (sql.col("known_from") < sql.col("seq"))
+    )
+    return (
+        places.withColumn(
+            "is_gap",
+            (sql.col("seq") - sql.col("below") > 1) & within("behind.stored_at", window),
+        )
+        .withColumn("is_recovered", was_told & within("stored_at", window))
+        .where("is_gap or is_recovered")
+        .persist()
+    )
+
+
+def _gaps(places: "DataFrame") -> "DataFrame":
+    return places.where("is_gap").select(
         *_RUN,
         (sql.col("below") + 1).alias("first_seq"),
         (sql.col("seq") - 1).alias("last_seq"),
@@ -121,13 +138,10 @@ def _gaps(places: "DataFrame", window: Window) -> "DataFrame":
     )
 
 
-def _recovered(places: "DataFrame", window: Window) -> "DataFrame":
+def _recovered(places: "DataFrame") -> "DataFrame":
     """Count numbers whose gap showed before the window and that came in it."""
-    was_told = before("behind.stored_at", window) & (
-        sql.col("is_from_first") | (sql.col("known_from") < sql.col("seq"))
-    )
     return (
-        places.where(was_told & within("stored_at", window))
+        places.where("is_recovered")
         .groupBy("topic", "queue")
         .agg(sql.count("*").alias("recovered"))
     )

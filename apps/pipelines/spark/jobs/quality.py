@@ -22,6 +22,8 @@ VOLUME_WINDOWS_MIN = 3
 """Windows before that make a mean."""
 SILENCE_FACTOR_MAX = 2.0
 """How many times the mean time between messages a topic may be silent."""
+SILENCE_MESSAGES_MIN = 10
+"""Messages that make a mean of a topic that is younger than the lookback."""
 RESULTS = ("ok", "later", "error", "timeout")
 
 _MESSAGES, _TRACE = "bronze.messages", "bronze.trace"
@@ -64,11 +66,17 @@ def _of_messages(messages: "DataFrame", window: Window) -> "DataFrame":
         ),
         sql.unix_millis(sql.min(sql.when(is_old, sql.col("stored_at")))).alias("old_from_ms"),
         sql.unix_millis(sql.max("stored_at")).alias("newest_ms"),
+        (sql.min(sql.when(is_old, sql.col("queue_offset"))) == 0).alias("is_young"),
     )
     length_s = (window.end - window.start) / timedelta(seconds=1)
     start_ms, end_ms = (sql.unix_millis(sql.lit(at)) for at in (window.start, window.end))
     now, old = sql.col("now"), sql.col("old")
-    mean_s = sql.lit(float(JOBS["quality"].lookback_s)) / old
+    # A topic that began in the lookback had less time for its messages.
+    is_young = sql.col("is_young") & (old >= SILENCE_MESSAGES_MIN)
+    old_s = sql.when(is_young, (start_ms - sql.col("old_from_ms")) / 1000.0).otherwise(
+        float(JOBS["quality"].lookback_s)
+    )
+    mean_s = old_s / old
     windows = sql.ceil((start_ms - sql.col("old_from_ms")) / sql.lit(1000 * length_s))
     has_mean = windows >= VOLUME_WINDOWS_MIN
     # One more of each: a topic that got nothing has a factor too, and few messages a small one.
