@@ -12,6 +12,9 @@ import mqclient.celery  # noqa: F401  Registers the transport mqweb://.
 from celery import Celery, signals
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
+# Django's checks import every page and door, which worker and beat never serve; the broker makes
+# them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
 
