@@ -386,6 +386,14 @@ class QueueRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTotal:
+    """A topic summed over its queues: messages ever sent, and offsets that can still be read."""
+
+    sent: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupProgress:
     """How far a group is in one queue. `committed` <= `delivered` <= `max_offset`.
 
