@@ -20,10 +20,25 @@ def main() -> int:
         return Exit.REFUSED
 
     # Imported here: Django must not be loaded with settings that were refused.
+    if sys.argv[1:2] == ["runmq"]:
+        _supervise()
+        return Exit.OK
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
     return Exit.OK
+
+
+def _supervise() -> None:
+    """Run the supervisor without the applications, which it starts and never asks anything."""
+    from logging.config import dictConfig
+
+    from django.conf import settings
+
+    from apps.bridge.management.commands.runmq import Command
+
+    dictConfig(settings.LOGGING)
+    Command().run_from_argv(sys.argv)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.bridge import loops
 from apps.clockwork import selectors
 from apps.console import feed, relay
+from apps.console.audience import audience
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
 from apps.console.pipelines import watch as pipelines
@@ -80,6 +81,8 @@ class Background:
             pipelines=self._pipelines,
             sleep=asyncio.sleep,
             publish=outgoing.put,
+            # With Redis viewers may be with other processes, which do not say so.
+            is_watched=lambda: audience.is_there or settings.MQWEB.redis_url is not None,
         )
         self._tasks = [
             asyncio.create_task(loops.kept(feeding, name="console_feed")),

@@ -6,20 +6,30 @@
 import atexit
 import os
 import socket
+import sys
 from typing import Any
 
 import mqclient.celery  # noqa: F401  Registers the transport mqweb://.
 from celery import Celery, signals
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
+# Django's checks import every page and door, which worker and beat never serve; the broker makes
+# them.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
+from django.db import close_old_connections
 
 from apps.clockwork.aligned import AlignedSchedule
 from mqweb.schedule import SCHEDULE, TICK_KEPT_S, TICK_S_MAX
 
 app = Celery("mqweb")
+# A connection to the database is handed from tick to tick: making one costs both sides more than
+# what a tick does with it. `_ask_connection` looks after it, Celery does not.
+_CONNECTION_KEPT_S = 300
+
 app.conf.update(
+    CELERY_DB_REUSE_MAX=sys.maxsize,
     broker_url=settings.MQWEB.celery_broker_url,
     broker_connection_retry_on_startup=True,
     task_default_queue="mqweb",
@@ -59,9 +69,17 @@ def _keep_logging(**_unknown: Any) -> None:  # Celery's signals give values of a
 def _prepare(**_unknown: Any) -> None:
     from apps.bridge import remote
 
-    # The pool's threads do not exist in a forked child; tasks open a connection each.
+    # The pool's threads do not exist in a forked child; each process keeps a connection instead.
     settings.DATABASES["default"]["OPTIONS"].pop("pool", None)
+    settings.DATABASES["default"]["CONN_MAX_AGE"] = _CONNECTION_KEPT_S
     remote.install()
+
+
+@signals.task_prerun.connect
+def _ask_connection(sender: Any, **_unknown: Any) -> None:
+    """Have a kept connection be asked whether it is still good, or too old, before it is used."""
+    if not sender.request.is_eager:
+        close_old_connections()
 
 
 @signals.worker_ready.connect

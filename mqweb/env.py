@@ -138,6 +138,11 @@ VARIABLES = (
         meaning="new messages a queue of a compacted topic has a round for",
     ),
     Variable(
+        name="MQWEB_COMPACTION_NEW_PERCENT",
+        default="33",
+        meaning="share of new messages among kept and new that a round waits for",
+    ),
+    Variable(
         name="MQWEB_COMPACTION_KEYS_MAX", default="500000", meaning="new messages a round may take"
     ),
     Variable(
@@ -267,6 +272,7 @@ class Environment:
     retention_disk_percent: int
     retention_force_percent: int
     compaction_messages_min: int
+    compaction_new_percent: int
     compaction_keys_max: int
     compaction_tombstone_ms: int
     spark: str
@@ -373,6 +379,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         compaction_messages_min=_integer(
             values, "MQWEB_COMPACTION_MESSAGES_MIN", 1, _COMPACTION_MESSAGES_MAX
         ),
+        compaction_new_percent=_integer(values, "MQWEB_COMPACTION_NEW_PERCENT", 0, 99),
         compaction_keys_max=_integer(
             values, "MQWEB_COMPACTION_KEYS_MAX", _COMPACTION_KEYS_MIN, _COMPACTION_MESSAGES_MAX
         ),

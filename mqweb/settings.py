@@ -25,7 +25,8 @@ SECRET_KEY = MQWEB.secret_key or secretfiles.kept_secret(MQWEB.data / "secret-ke
 ALLOWED_HOSTS = [*env.LOOPBACK_NAMES, *MQWEB.allowed_hosts]
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    # Without looking for what it shows: `urls.py` does, and only the broker serves pages.
+    "django.contrib.admin.apps.SimpleAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -6,6 +6,8 @@ from drf_spectacular.views import SpectacularAPIView
 
 from mqweb.docs import ApiDocsView
 
+admin.autodiscover()
+
 handler400 = "apps.core.handlers.bad_request"
 handler403 = "apps.core.handlers.forbidden"
 handler404 = "apps.core.handlers.not_found"

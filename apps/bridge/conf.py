@@ -50,6 +50,7 @@ def engine_config() -> EngineConfig:
         if environment.retention_force_percent < _PERCENT_MAX
         else 2.0,
         compaction_messages_min=environment.compaction_messages_min,
+        compaction_new_share=environment.compaction_new_percent / 100,
         compaction_keys_max=environment.compaction_keys_max,
         compaction_tombstone_ms=environment.compaction_tombstone_ms,
         # The format holds IPv4 hosts only; names and IPv6 are written as the loopback address.

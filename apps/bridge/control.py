@@ -41,6 +41,7 @@ from apps.engine.types import (
     EngineStatus,
     GroupProgress,
     QueueRange,
+    TopicTotal,
 )
 
 PREFIX = "/internal/engine/"
@@ -194,6 +195,9 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             list[str] | None,
             dict[str, list[QueueRange]],
             lambda engine, topics: engine.topic_ranges(topics),
+        ),
+        "topic_totals": Verb(
+            None, dict[str, TopicTotal], lambda engine, _nothing: engine.topic_totals()
         ),
         "group_progress": Verb(
             str | None, list[GroupProgress], lambda engine, group: engine.group_progress(group)

@@ -41,6 +41,7 @@ from apps.engine.types import (
     EngineStatus,
     GroupProgress,
     QueueRange,
+    TopicTotal,
 )
 
 _TIMEOUT_S = 5.0
@@ -99,6 +100,11 @@ class RemoteEngine:
         """Return what the queues of several topics hold; see EngineControl."""
         names = None if topics is None else list(topics)
         found: dict[str, list[QueueRange]] = self._ask("topic_ranges", names)
+        return found
+
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        """Return what the queues of each topic have in sum; see EngineControl."""
+        found: dict[str, TopicTotal] = self._ask("topic_totals", None)
         return found
 
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:

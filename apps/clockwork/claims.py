@@ -8,10 +8,12 @@ import os
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from django.db import transaction
-from django.db.models.functions import Now
+from django.db.models import F, Value
+from django.db.models.functions import Greatest, Now
 
 from apps.clockwork.models import Outcome, TaskRun, TaskState
 
@@ -51,14 +53,10 @@ def claim(name: str, *, every_s: int, hold_s: int, owner: str) -> Claim | None:
     a lease further ahead than it can be means that the database's clock was set back: it is
     treated as over.
     """
-    TaskState.objects.get_or_create(name=name)
     with transaction.atomic():
-        row = (
-            TaskState.objects.select_for_update(skip_locked=True)
-            .annotate(now=Now())
-            .filter(name=name)
-            .first()
-        )
+        row = _locked(name)
+        if row is None and TaskState.objects.get_or_create(name=name)[1]:
+            row = _locked(name)
         # A locked row is being claimed or finished by another worker at this moment.
         if row is None:
             return None
@@ -92,6 +90,16 @@ def finish(claimed: Claim, ended: Ended) -> bool:
     return is_ours
 
 
+def _locked(name: str) -> Any:  # A row with the database's time, which its class does not name.
+    """Return the task's row, locked; None where there is none, or another has locked it."""
+    return (
+        TaskState.objects.select_for_update(skip_locked=True)
+        .annotate(now=Now())
+        .filter(name=name)
+        .first()
+    )
+
+
 def _is_due(row: TaskState, now: datetime, every_s: int) -> bool:
     return row.has_more or row.due_at <= now or row.due_at > now + timedelta(seconds=every_s)
 
@@ -122,15 +130,13 @@ def _give_back(row: TaskState, now: datetime, every_s: int, ended: Ended) -> Non
 
 
 def _write_end(owner: str, now: datetime, ended: Ended) -> None:
-    run = TaskRun.objects.filter(owner=owner).first()
-    if run is None:
-        return
-    run.ended_at = max(now, run.started_at)
-    run.outcome = ended.outcome
-    run.done = ended.done
-    run.has_more = ended.has_more
-    run.error = ended.error[:ERROR_CHARACTERS_MAX]
-    run.save()
+    TaskRun.objects.filter(owner=owner).update(
+        ended_at=Greatest(Value(now), F("started_at")),
+        outcome=ended.outcome,
+        done=ended.done,
+        has_more=ended.has_more,
+        error=ended.error[:ERROR_CHARACTERS_MAX],
+    )
 
 
 def next_slot(moment: datetime, every_s: int) -> datetime:

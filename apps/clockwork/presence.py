@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from django.db import InterfaceError, OperationalError, connection, models
+from django.db import InterfaceError, OperationalError, close_old_connections, models
 from django.db.models.functions import Now
 
 from apps.clockwork.models import Part
@@ -66,4 +66,5 @@ class Presence:
         else:
             self._is_database_away = False
         finally:
-            connection.close()
+            # What is too old or was cut off; a good one is kept where settings say so.
+            close_old_connections()

@@ -5,6 +5,8 @@ decides, and viewers never see an older one after a newer one.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from apps.console.snapshot import Snapshot
 
@@ -27,6 +29,21 @@ class Audience:
         self._sequence = BEFORE_ALL
         self._text = ""
         self._is_replaced = asyncio.Event()
+        self._viewers = 0
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Count a viewer for the time of the block."""
+        self._viewers += 1
+        try:
+            yield
+        finally:
+            self._viewers -= 1
+
+    @property
+    def is_there(self) -> bool:
+        """Say whether anybody watches."""
+        return self._viewers > 0
 
     @property
     def sequence(self) -> Sequence:

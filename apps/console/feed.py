@@ -25,7 +25,8 @@ INTERVAL_MS_MAX = 4_000
 
 assert INTERVAL_MS < INTERVAL_MS_MAX < STALE_AFTER_MS
 
-HISTORY_POINTS_MAX = 300
+HISTORY_MS = 300_000
+HISTORY_POINTS_MAX = HISTORY_MS // INTERVAL_MS
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Feed:
         self._pipelines = pipelines
         self._rates = RateWindow()
         self._topic_rows = TopicRows()
+        self._counters = pictures.Counters()
         self._changes = HistoryTail()
         self._history: deque[Point] = deque(maxlen=HISTORY_POINTS_MAX)
         self._version = 0
@@ -57,7 +59,7 @@ class Feed:
         """Read the engine and return the picture; raise what the engine raises."""
         taken_ms, now_ms = self._clock.monotonic_ms(), self._clock.wall_ms()
         reading = pictures.read(engine, self._changes)
-        self._rates.add(taken_ms, pictures.counters(reading))
+        self._rates.add(taken_ms, self._counters.of(reading))
         self._version += 1
         snapshot = pictures.build(
             reading,
@@ -71,6 +73,8 @@ class Feed:
             sampled_at_ms=now_ms,
         )
         self._history.append(point_of(snapshot))
+        while self._history[0][0] <= now_ms - HISTORY_MS:
+            self._history.popleft()
         return Posted(
             snapshot=snapshot,
             history=tuple(self._history),
@@ -105,11 +109,13 @@ async def run(
     pipelines: PipelinesWatch,
     sleep: Callable[[float], Awaitable[None]],
     publish: Callable[[Snapshot], Awaitable[None]],
+    is_watched: Callable[[], bool] = lambda: True,
     board: Board = board,
 ) -> None:
     """Sample and publish once a second until cancelled; then say that no engine is open.
 
-    A reading that takes long makes the next one come later.
+    A reading that takes long makes the next one come later. While nobody watches there is one
+    every four seconds, and the next within a second after somebody comes.
 
     A reading or a push that fails is logged once and tried again: viewers see their page go stale.
     """
@@ -134,5 +140,9 @@ async def run(
                 is_failing = False
             spent_ms = clock.monotonic_ms() - started_ms
             await sleep(max(0, interval_ms - spent_ms) / 1000)
+            for _ in range((INTERVAL_MS_MAX - interval_ms) // INTERVAL_MS):
+                if is_watched():
+                    break
+                await sleep(INTERVAL_MS / 1000)
     finally:
         board.clear()

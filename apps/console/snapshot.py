@@ -141,17 +141,29 @@ def read(engine: EngineAPI, history: HistoryTail) -> Reading:
     )
 
 
-def counters(reading: Reading) -> Mapping[Hashable, int]:
-    """Return the numbers of a reading that only grow, by a key for each."""
-    found: dict[Hashable, int] = {}
-    for spec, ranges in reading.topics:
-        for held in ranges or ():
-            found[SENT, spec.name, held.queue] = held.max_offset
-    for progress in reading.progress:
-        if is_retry(progress):
-            found[SENT, progress.topic, progress.queue] = progress.max_offset
-        found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
-    return found
+class Counters:
+    """Finds the numbers of readings that only grow; those of still topics are found once."""
+
+    def __init__(self) -> None:
+        """Know of nothing yet."""
+        self._sent: dict[str, tuple[Sequence[QueueRange] | None, Mapping[Hashable, int]]] = {}
+
+    def of(self, reading: Reading) -> Mapping[Hashable, int]:
+        """Return the numbers of a reading, by a key for each."""
+        last, self._sent = self._sent, {}
+        found: dict[Hashable, int] = {}
+        for spec, ranges in reading.topics:
+            before, sent = last.get(spec.name, (None, {}))
+            # The engine tells again with the same list what has not changed.
+            if before is not ranges:
+                sent = {(SENT, spec.name, held.queue): held.max_offset for held in ranges or ()}
+            self._sent[spec.name] = (ranges, sent)
+            found.update(sent)
+        for progress in reading.progress:
+            if is_retry(progress):
+                found[SENT, progress.topic, progress.queue] = progress.max_offset
+            found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
+        return found
 
 
 def build(

@@ -26,16 +26,17 @@ async def overview(scope: Event, receive: Receive, send: Send) -> None:
     del scope
     await receive()  # The handshake; its origin was checked on the way here.
     await send({"type": "websocket.accept"})
-    showing = asyncio.create_task(_show(send))
-    try:
-        event = await receive()
-        if event["type"] == "websocket.receive":
-            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
-    finally:
-        showing.cancel()
-        # OSError: the peer went away while a frame was being sent.
-        with contextlib.suppress(asyncio.CancelledError, OSError):
-            await showing
+    with audience.joined():
+        showing = asyncio.create_task(_show(send))
+        try:
+            event = await receive()
+            if event["type"] == "websocket.receive":
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        finally:
+            showing.cancel()
+            # OSError: the peer went away while a frame was being sent.
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await showing
 
 
 async def _show(send: Send) -> None:

@@ -84,7 +84,7 @@ class TopicRows:
 
 def _is_same(one: Ranges, other: Ranges) -> bool:
     """Say whether two answers of the engine are made of the same values."""
-    if one is None or other is None:
+    if one is other or one is None or other is None:
         return one is other
     return len(one) == len(other) and all(map(is_, one, other))
 

@@ -46,6 +46,7 @@ from apps.engine.types import (
     ReceiveResult,
     RecordBatch,
     SettleResult,
+    TopicTotal,
 )
 
 T = TypeVar("T")
@@ -79,6 +80,10 @@ class EngineControl(Protocol):
 
         A topic the catalog does not have is left out.
         """
+        ...
+
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        """Return what the queues of each topic have in sum, by topic."""
         ...
 
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:

@@ -80,7 +80,10 @@ class EngineConfig:
     compaction_look_ms: int = 10_000
     """How often it is looked whether a compacted topic is worth a round."""
     compaction_messages_min: int = 1_000
-    """A queue has a round when it got so many messages, and half as many as are kept."""
+    """A queue has a round when it got so many messages, and the share of new ones below."""
+    compaction_new_share: float = 1 / 3
+    """A round writes all that is kept anew, so so much of kept and new together is to be new: each
+    message is written at most 1 / share times for each that is new. Kafka's default is 0.5."""
     compaction_keys_max: int = 500_000
     """One round takes up to so many messages of the log, 100 bytes of memory each."""
     compaction_tombstone_ms: int = 24 * 3_600_000
@@ -125,6 +128,8 @@ class EngineConfig:
             raise ValueError("what is sent is kept for at least 1 ms")
         if self.compaction_look_ms < 1 or self.compaction_tombstone_ms < 0:
             raise ValueError("compaction looks after at least 1 ms, tombstones are not negative")
+        if not 0 <= self.compaction_new_share < 1:
+            raise ValueError("a round of compaction waits for a share of new messages below 1")
         if self.compaction_messages_min < 1 or self.compaction_keys_max < 1:
             raise ValueError("a round of compaction is of at least one message")
         if not all(0 <= hour < HOURS_OF_DAY for hour in self.retention_hours):

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, StrEnum, auto
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from apps.engine.failuretypes import RetryPolicy
 from apps.engine.retentiontypes import CompactionStatus, RetentionStatus
+
+if TYPE_CHECKING:
+    # Worker, beat and supervisor know these values too, and never hold an array.
+    import numpy as np
+    from numpy.typing import NDArray
 
 PERM_WRITE = 2
 PERM_READ = 4
@@ -198,8 +201,8 @@ class RecordBatch:
     topic: str
     queue: int
     payload: bytearray
-    sizes: NDArray[np.int32]
-    tag_hashes: NDArray[np.int64] | None = None
+    sizes: "NDArray[np.int32]"
+    tag_hashes: "NDArray[np.int64] | None" = None
     special: Special = Special.NOTHING
 
 
@@ -244,7 +247,7 @@ class MessageBlock:
     topic: str
     queue: int
     payload: bytes | bytearray | memoryview
-    sizes: NDArray[np.int32]
+    sizes: "NDArray[np.int32]"
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -380,6 +383,14 @@ class QueueRange:
         if self.kept_messages is None:
             return self.max_offset - self.min_offset
         return self.kept_messages + self.max_offset - max(self.covered, self.min_offset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTotal:
+    """A topic summed over its queues: messages ever sent, and offsets that can still be read."""
+
+    sent: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ Pure: knows values, no row and no clock.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from apps.engine.types import EngineStatus, GroupProgress, QueueRange
+from apps.engine.types import EngineStatus, GroupProgress, TopicTotal
 
 # The product's own topics: frames, journals.
 SYSTEM_PREFIX = "rmq_sys_"
@@ -52,7 +52,7 @@ def reading_of(
     *,
     taken_ms: int,
     status: EngineStatus,
-    ranges: Mapping[str, Sequence[QueueRange]],
+    totals: Mapping[str, TopicTotal],
     progress: Iterable[GroupProgress],
 ) -> Reading:
     """Sum up what the engine said; topics of the product's own are left out."""
@@ -63,11 +63,8 @@ def reading_of(
     return Reading(
         taken_ms=taken_ms,
         topics={
-            topic: TopicReading(
-                sent=sum(held.max_offset for held in found),
-                held=sum(held.max_offset - held.min_offset for held in found),
-            )
-            for topic, found in ranges.items()
+            topic: TopicReading(sent=found.sent, held=found.held)
+            for topic, found in totals.items()
             if not topic.startswith(SYSTEM_PREFIX)
         },
         groups={key: _group_reading(found) for key, found in queues.items()},

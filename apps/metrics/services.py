@@ -37,11 +37,11 @@ def sample(*, clock: Clock) -> Step:
     The first to write a slot has it: another run of the same slot writes nothing. Raises what
     asking the engine raises; the slot then stays empty.
     """
-    status, ranges, progress = bridge.call(
-        lambda engine: (engine.status(), engine.topic_ranges(), engine.group_progress())
+    status, totals, progress = bridge.call(
+        lambda engine: (engine.status(), engine.topic_totals(), engine.group_progress())
     )
     now = readings.reading_of(
-        taken_ms=clock.wall_ms(), status=status, ranges=ranges, progress=progress
+        taken_ms=clock.wall_ms(), status=status, totals=totals, progress=progress
     )
     slot_ms = FINE.slot_ms(now.taken_ms)
     before = _reading_before(slot_ms)

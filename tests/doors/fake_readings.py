@@ -24,6 +24,7 @@ from apps.engine.types import (
     QueueRange,
     RecoveryReport,
     TopicSpec,
+    TopicTotal,
 )
 from tests.doors.fake_groups import FakeGroups
 
@@ -116,6 +117,14 @@ class Readings:
     def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
         known = self.catalog.topics
         return {name: self.queue_ranges(name) for name in known if topics is None or name in topics}
+
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        return {
+            name: TopicTotal(
+                sent=sum(one.max_offset for one in found), held=sum(one.held for one in found)
+            )
+            for name, found in self.topic_ranges().items()
+        }
 
     def clients(self, group: str | None = None) -> list[ClientSeen]:
         return [

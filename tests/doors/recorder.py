@@ -36,6 +36,7 @@ from apps.engine.types import (
     ReceiveResult,
     RecordBatch,
     SettleResult,
+    TopicTotal,
 )
 
 
@@ -264,6 +265,9 @@ class Recorder:
 
     def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
         return self._engine.topic_ranges(topics)
+
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        return self._engine.topic_totals()
 
     def clients(self, group: str | None = None) -> list[ClientSeen]:
         return self._engine.clients(group)

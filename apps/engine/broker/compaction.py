@@ -108,7 +108,8 @@ class Compaction:
         part = queue.kept
         head = head_messages(queue)
         kept = 0 if part is None else part.message_count
-        if head >= self._config.compaction_messages_min and 2 * head >= kept:
+        is_dirty = head >= self._config.compaction_new_share * (head + kept)
+        if head >= self._config.compaction_messages_min and is_dirty:
             return True
         oldest_ms = -1 if part is None else part.shape.oldest_tombstone_ms
         # Twice the time, so that a trickle of tombstones is not a round each.

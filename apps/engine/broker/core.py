@@ -35,6 +35,7 @@ from apps.engine.types import (
     QueueRange,
     ReceiveRequest,
     ReceiveResult,
+    TopicTotal,
 )
 
 
@@ -166,13 +167,19 @@ class Broker(Composed):
         names = known if topics is None else [name for name in topics if name in known]
         return {name: self.queue_ranges(name) for name in names}
 
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        """Return what the queues of each topic have in sum, by topic."""
+        topics = self.catalog.snapshot.topics
+        return {name: self._ranges.total(name, spec.queue_count) for name, spec in topics.items()}
+
     def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
         """Return what the queues of the engine's own topics hold; see EngineControl."""
-        found: dict[str, list[QueueRange]] = {}
-        for queue in self.queues:
-            if queue.topic.startswith(prefix) and is_own(queue.topic) and queue.end:
-                found.setdefault(queue.topic, []).append(self._ranges.of(queue))
-        return {topic: sorted(found[topic], key=lambda one: one.queue) for topic in sorted(found)}
+        found = {
+            topic: [self._ranges.of(queue) for queue in self.queues.of_topic(topic) if queue.end]
+            for topic in sorted(self.queues.topics)
+            if topic.startswith(prefix) and is_own(topic)
+        }
+        return {topic: ranges for topic, ranges in found.items() if ranges}
 
     def _trim_deleted_topics(self) -> None:
         # A topic made again under the same name goes on counting, so that an offset names one

@@ -3,23 +3,46 @@
 Whoever watches thousands of queues asks every second, and most of them are still. Knows queues.
 """
 
+from dataclasses import dataclass
+from operator import attrgetter
+
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
-from apps.engine.types import QueueRange
+from apps.engine.types import QueueRange, TopicTotal
+
+# All that a range is made of: two looks that find the same need no second value.
+_seen_of = attrgetter("visible", "min_offset", "kept")
+
+
+@dataclass(slots=True)
+class _Told:
+    """The last answer for a topic, and what its queues looked like then."""
+
+    queues: list[ConsumeQueue]
+    seen: list[object]
+    ranges: list[QueueRange]
+    total: TopicTotal
 
 
 class Ranges:
-    """The last answer for each queue. One that is told twice as the same object has not changed."""
+    """The last answer for each queue. One that is told twice as the same object has not changed.
+
+    The same holds for the answers for topics, which callers therefore leave as they are.
+    """
 
     def __init__(self, queues: QueueSet) -> None:
         """Know of nothing yet."""
         self._queues = queues
         self._told: dict[tuple[str, int], QueueRange] = {}
+        self._topics: dict[str, _Told] = {}
 
     def of_topic(self, topic: str, queue_count: int) -> list[QueueRange]:
         """Return what the first `queue_count` queues of a topic hold."""
-        queue, of = self._queues.queue, self.of
-        return [of(queue(topic, number)) for number in range(queue_count)]
+        return self._look(topic, queue_count).ranges
+
+    def total(self, topic: str, queue_count: int) -> TopicTotal:
+        """Return what the first `queue_count` queues of a topic have in sum."""
+        return self._look(topic, queue_count).total
 
     def of(self, queue: ConsumeQueue) -> QueueRange:
         """Return what a queue holds."""
@@ -45,3 +68,22 @@ class Ranges:
             compacted_ms=None if kept is None else kept.written_ms,
         )
         return found
+
+    def _look(self, topic: str, queue_count: int) -> _Told:
+        told = self._topics.get(topic)
+        if told is None or len(told.queues) != queue_count:
+            queue = self._queues.queue
+            queues = [queue(topic, number) for number in range(queue_count)]
+        else:
+            queues = told.queues
+            seen = list(map(_seen_of, queues))
+            if seen == told.seen:
+                return told
+        ranges = [self.of(queue) for queue in queues]
+        total = TopicTotal(
+            sent=sum(held.max_offset for held in ranges),
+            held=sum(held.max_offset - held.min_offset for held in ranges),
+        )
+        told = _Told(queues, list(map(_seen_of, queues)), ranges, total)
+        self._topics[topic] = told
+        return told

@@ -193,6 +193,8 @@ class ConsumeQueue:
     @property
     def sums(self) -> list[tuple[int, int, int]]:
         """Return number, first entry and CRC-32 of each file that has entries to be read."""
+        if not self._sums:
+            return []
         kept = self.entries_from // self._file_entries
         return [(number, *self._sums[number]) for number in sorted(self._sums) if number >= kept]
 

@@ -6,7 +6,7 @@ the log is synced past them, so nobody reads what a power cut could take back.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 
 from apps.engine.config import EngineConfig
@@ -43,6 +43,8 @@ class QueueSet:
         self._file_entries = config.consume_queue_file_entries
         self._files = FileCache(disk)
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        # The same queues: a look at some topics does not pass all queues of a large store.
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
         self._pending: deque[tuple[int, ConsumeQueue, int]] = deque()
         self._dirty_queues: set[ConsumeQueue] = set()
         self._dirty_paths: set[str] = set()
@@ -83,6 +85,7 @@ class QueueSet:
             reason = f"files of {damaged[0].topic}/{damaged[0].queue} are not what was written"
             _log.warning("consume_queues_rebuilt", extra={"reason": reason})
             self._queues.clear()
+            self._topics.clear()
             self._durable_begins.clear()
             self._resume({(topic, number): offset for topic, number, offset in starts})
             return log_start
@@ -103,11 +106,22 @@ class QueueSet:
             queue = self._queues[key] = ConsumeQueue(
                 topic, number, files=self._files, file_entries=self._file_entries
             )
+            self._topics.setdefault(topic, {})[number] = queue
         return queue
 
     def find(self, topic: str, number: int) -> ConsumeQueue | None:
         """Return the queue, None when it was never named: asking makes none."""
         return self._queues.get((topic, number))
+
+    @property
+    def topics(self) -> Set[str]:
+        """Return the topics of which a queue was ever named."""
+        return self._topics.keys()
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """Return the queues of a topic that were ever named, by number."""
+        queues = self._topics.get(topic, {})
+        return [queues[number] for number in sorted(queues)]
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         """Iterate over the queues ever named."""

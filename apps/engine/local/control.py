@@ -12,7 +12,14 @@ from apps.engine.grouptypes import (
     Rebalance,
 )
 from apps.engine.local.host import Host
-from apps.engine.types import CatalogSnapshot, ClientSeen, EngineStatus, GroupProgress, QueueRange
+from apps.engine.types import (
+    CatalogSnapshot,
+    ClientSeen,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+    TopicTotal,
+)
 
 
 class ControlVerbs:
@@ -50,6 +57,10 @@ class ControlVerbs:
     def topic_ranges(self, topics: Collection[str] | None = None) -> dict[str, list[QueueRange]]:
         """Return what the queues of several topics hold; see EngineControl."""
         return self._host.broker.topic_ranges(topics)
+
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        """Return what the queues of each topic have in sum; see EngineControl."""
+        return self._host.broker.topic_totals()
 
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
         """Return progress per group and queue that has any; of one group, or of all."""

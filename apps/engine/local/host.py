@@ -342,6 +342,12 @@ class Host:
             with suppress(WriteFailed), self.writing():  # `writing` has stopped the engine.
                 self.broker.log.commit_pool()
 
+    async def outside_checkpoints(self, write: Callable[[], None]) -> None:
+        """Run `write` in a thread while no checkpoint is written; raises what it raises."""
+        async with self._checkpointing:
+            with self.writing():
+                await self._run_sync(write)
+
     async def checkpoint(self) -> None:
         """Take a checkpoint. Raises StoreFull, WriteFailed or SyncFailed."""
         async with self._checkpointing:

@@ -1,5 +1,7 @@
 """A compacted topic: the newest message of each key stays, older ones go, offsets do not change."""
 
+from dataclasses import replace
+
 import pytest
 
 from apps.engine.codec.batch import starts_of
@@ -273,3 +275,23 @@ async def test_a_topic_of_the_other_kind_takes_no_part() -> None:
         await send(engine, 6)
         await compact(engine)
         assert engine._host.broker.compaction.rounds == 0
+
+
+@pytest.mark.parametrize(("share", "due_after"), [(0.0, 4), (0.5, 8), (0.75, 24)])
+async def test_a_round_waits_for_its_share_of_new_messages(share: float, due_after: int) -> None:
+    store, model = compacting(), Model()
+    store.config = replace(store.config, compaction_new_share=share)
+    async with store.opened() as engine:
+        compaction = engine._host.broker.compaction
+        await put(engine, model, *[(f"kept{n}", b"x") for n in range(8)])
+        await compact(engine)
+
+        sent = 0
+        while not compaction.due():
+            await put(engine, model, ("a", b"new"))
+            sent += 1
+
+        assert sent == due_after
+        await compact(engine)
+        assert compaction.due() == [], "nothing is new"
+        model.check(0, await read_all(engine))

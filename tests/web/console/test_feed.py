@@ -160,6 +160,7 @@ class Stage:
                 pipelines=PipelinesWatch(clock=self.clock),
                 sleep=self.sleep,
                 publish=changes.get("publish", self.publish),
+                is_watched=changes.get("is_watched", lambda: True),
                 board=self.board,
             )
 
@@ -173,6 +174,28 @@ async def test_the_feed_publishes_at_once_and_then_each_second(
 
     assert [snapshot["version"] for snapshot in stage.published] == [1, 2, 3]
     assert stage.pauses_s == [1.0, 1.0, 1.0]
+    assert engine.calls["status"] == 3
+
+
+async def test_while_nobody_watches_readings_are_rarer(
+    engine: FakeEngine, clock: HandClock
+) -> None:
+    stage = Stage(engine, clock, beats=5)
+
+    await stage.play(is_watched=lambda: False)
+
+    assert stage.pauses_s == [1.0] * 5
+    assert engine.calls["status"] == 2
+
+
+async def test_who_comes_to_watch_waits_a_second_at_most(
+    engine: FakeEngine, clock: HandClock
+) -> None:
+    stage = Stage(engine, clock, beats=4)
+
+    await stage.play(is_watched=lambda: len(stage.pauses_s) >= 2)
+
+    assert stage.pauses_s == [1.0] * 4
     assert engine.calls["status"] == 3
 
 

@@ -1,7 +1,7 @@
 """An engine that is only numbers, a clock set by hand, and rows made without either."""
 
 from apps.core.moments import moment
-from apps.engine.types import EngineStatus, GroupProgress, QueueRange, RecoveryReport
+from apps.engine.types import EngineStatus, GroupProgress, RecoveryReport, TopicTotal
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
 
 # A full hour, so that slots of all lengths begin here.
@@ -30,12 +30,11 @@ class NumberEngine:
         self.log_start = 0
         self.written_offset = 0
 
-    def topic_ranges(self) -> dict[str, list[QueueRange]]:
+    def topic_totals(self) -> dict[str, TopicTotal]:
         return {
-            topic: [
-                QueueRange(topic=topic, queue=queue, min_offset=first, max_offset=end)
-                for queue, (first, end) in enumerate(queues)
-            ]
+            topic: TopicTotal(
+                sent=sum(end for _, end in queues), held=sum(end - first for first, end in queues)
+            )
             for topic, queues in self.offsets.items()
         }
 

@@ -168,6 +168,8 @@ def _clockwork(worker_processes: int, inherited: int) -> list[Program]:
     celery = [sys.executable, "-m", "celery", "--quiet", "--app", "mqweb"]
     celery += ["--workdir", str(settings.BASE_DIR)]
     worker = ["worker", "--concurrency", str(worker_processes), "--without-gossip"]
+    # Beat only says names: it needs none of the applications that the named tasks are in.
+    environ_of_beat = {**os.environ, "DJANGO_SETTINGS_MODULE": "mqweb.settings_beat"}
     return [
         Program(
             name=name,
@@ -176,10 +178,13 @@ def _clockwork(worker_processes: int, inherited: int) -> list[Program]:
             harsher_signals=(signal.SIGQUIT, signal.SIGKILL),
             # Celery's codes are not ours; it may always be started again.
             final_codes=frozenset(),
-            environ=os.environ,
+            environ=environ,
             inherited=(inherited,),
         )
-        for name, arguments in (("worker", [*worker, "--without-mingle"]), ("beat", ["beat"]))
+        for name, arguments, environ in (
+            ("worker", [*worker, "--without-mingle"], os.environ),
+            ("beat", ["beat"], environ_of_beat),
+        )
     ]
 
 

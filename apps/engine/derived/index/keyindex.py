@@ -20,6 +20,7 @@ from apps.engine.derived.index.indexfile import (
     IndexDamaged,
     IndexFile,
 )
+from apps.engine.derived.index.remaking import Remaking
 from apps.engine.derived.stretch import Stretch
 from apps.engine.errors import StoreDamaged, WriteFailed
 from apps.engine.failpoints import Failpoints
@@ -59,6 +60,8 @@ class KeyIndex:
         self.rebuilt_from: str | None = None
         """Why the last `load` threw something away; None when it did not."""
         self._damaged: set[str] = set()
+        # Damaged files that the log does not make again; the next start begins without them.
+        self._lost: set[str] = set()
 
     # --- opening -------------------------------------------------------------------------------
 
@@ -207,10 +210,35 @@ class KeyIndex:
         return self.files[::-1]
 
     def condemn(self, file: IndexFile, reason: str) -> None:
-        """Note that a file does not verify: the next start makes it and those behind it again."""
+        """Note that a file does not verify: `remaking` makes it again, or the next start."""
         if file.name not in self._damaged and not file.is_gone:
             self._damaged.add(file.name)
             _log.error("index_damaged", extra={"file": file.path, "reason": reason})
+
+    def remaking(self) -> Remaking | None:
+        """Begin to make the first damaged file again; None where there is none that could be."""
+        before = None
+        for file in self.files:
+            if file.name in self._damaged - self._lost:
+                return Remaking(self._disk, file, before)
+            before = file
+        return None
+
+    def remade(self, made: Remaking) -> bool:
+        """Read the file again that `made` has written; False where it has changed meanwhile."""
+        # The file may have been missing, and what is open then is not what was written.
+        self._cache.forget(made.file.path)
+        if not made.take_place():
+            return False
+        self._damaged.discard(made.file.name)
+        _log.warning("index_remade", extra={"file": made.file.path})
+        return True
+
+    def give_up(self, made: Remaking) -> None:
+        """Leave a file to the next start: the log does not have all of it any more."""
+        self._lost.add(made.file.name)
+        reason = "the log does not have all of it any more"
+        _log.warning("index_not_remade", extra={"file": made.file.path, "error": reason})
 
     # --- durability ----------------------------------------------------------------------------
 

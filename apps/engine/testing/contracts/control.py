@@ -27,6 +27,7 @@ from apps.engine.types import (
     RecordBatch,
     Strategy,
     TopicSpec,
+    TopicTotal,
     TopicType,
 )
 
@@ -160,6 +161,20 @@ class EngineControlContract(ControlFixtures):
 
         assert await self.ask(lambda: control.queue_ranges("orders")) == orders
         assert await self.ask(control.topic_ranges) == {"orders": orders, "bills": NO_BILLS}
+
+    async def test_totals_sum_up_the_queues_of_each_topic(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        engine.publish_catalog(CATALOG)
+        await send(engine, queue=0, count=2)
+        before = await self.ask(control.topic_totals)
+        await send(engine, queue=1, count=3)
+
+        assert before["orders"] == TopicTotal(sent=2, held=2)
+        assert await self.ask(control.topic_totals) == {
+            "orders": TopicTotal(sent=5, held=5),
+            "bills": TopicTotal(sent=0, held=0),
+        }
 
     async def test_ranges_of_some_topics_leave_out_the_unknown(
         self, engine: EngineAPI, control: EngineControl

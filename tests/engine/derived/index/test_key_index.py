@@ -223,6 +223,64 @@ def test_rot_in_a_chain_is_said_and_healed_by_the_next_start(
     check_index(healed)
 
 
+@pytest.mark.parametrize("number", [2, -1], ids=["a full file", "the file that grows"])
+@pytest.mark.parametrize("is_missing", [False, True], ids=["rotten", "missing"])
+def test_a_damaged_file_is_made_again_while_the_store_is_open(
+    broker: Broker, disk: SimulatedDisk, clock: ManualClock, number: int, is_missing: bool
+) -> None:
+    filled(broker, clock)
+    broker.close()
+    broker = opened(disk, clock)
+    file = broker.index.files[number]
+    if is_missing:
+        disk.remove(file.path)
+        broker.index._cache.close()
+    else:
+        newest = file.newest(layout.key_hash("t", "common") % SLOTS, wait=True)
+        disk.flip(file.path, layout.entry_position(SLOTS, newest) + 3)
+    request = SearchRequest(topic="t", key="common", messages_max=256)
+    assert ask(broker, request).scan_incomplete
+
+    made = broker.index.remaking()
+    assert made is not None
+    for _ in made.steps(broker.log.stretches(made.file.dispatch_from)):
+        assert ask(broker, request).scan_incomplete
+    assert made.is_proven
+    made.write()
+    assert broker.index.remade(made)
+
+    result = ask(broker, request)
+    assert (len(result.blocks), result.scan_incomplete) == (100, False)
+    assert broker.index.remaking() is None
+    broker.checkpoint()
+    assert [wrong for _, wrong in broker.index.verify() if wrong] == []
+    check_index(broker)
+    filled(broker, clock)
+    broker.close()
+    again = opened(disk, clock)
+    assert again.index.rebuilt_from is None
+    assert len(ask(again, request).blocks) == 200
+    check_index(again)
+
+
+def test_what_the_log_does_not_have_is_not_made_again(
+    broker: Broker, disk: SimulatedDisk, clock: ManualClock
+) -> None:
+    filled(broker, clock)
+    broker.checkpoint()
+    file = broker.index.files[1]
+    broker.index.condemn(file, "the test says so")
+    made = broker.index.remaking()
+    assert made is not None
+
+    for _ in made.steps(broker.log.stretches(broker.index.files[2].dispatch_from)):
+        pass
+
+    assert not made.is_proven
+    broker.index.give_up(made)
+    assert broker.index.remaking() is None
+
+
 def test_files_wholly_below_the_start_of_the_log_are_dropped(
     broker: Broker, disk: SimulatedDisk, clock: ManualClock
 ) -> None:
