@@ -58,7 +58,7 @@ def loss(scope: Scope) -> Findings:
             tables.text("topic", "Topic"),
             tables.count("queue", "Queue"),
             tables.text("producer", "Producer"),
-            tables.count("epoch", "Epoch", wide=True),
+            tables.text("epoch", "Epoch", wide=True),
             tables.count("first_seq", "From number"),
             tables.count("last_seq", "to"),
             tables.count("missing", "Missing"),

@@ -23,8 +23,8 @@ TREND_WIDTH = 100
 TREND_HEIGHT = 20
 _WORDS_SHOWN = 200
 
-# A run's state in a word whose look the stylesheet knows.
-_LOOKS: Mapping[str, str] = {RunState.QUEUED: "never run"}
+# A state of a run or a stream in a word whose look the stylesheet knows.
+_LOOKS: Mapping[str, str] = {RunState.QUEUED: "never run", "waiting": "never run"}
 
 
 def run_line(run: PipelineRun, *, now: datetime) -> Row:
@@ -144,11 +144,13 @@ def file_row(row: LakeFile) -> Row:
 
 def stream_row(stream: PipelineStream, *, rate: float | None, now: datetime) -> Row:
     """Return a stream with how far it is; `rate` in rows a second."""
+    state = _stream_state(stream, now=now)
     seen_s = None if stream.updated_at is None else max(0, age_s(stream.updated_at, now))
     return {
         "name": stream.name,
         "topics": _named(stream.topics),
-        "state": _stream_state(stream, now=now),
+        "state": state,
+        "look": _LOOKS.get(state, state),
         "batch": stream.batch,
         "rate": rate,
         "lag": stream.lag,
