@@ -356,6 +356,25 @@ def test_a_worker_on_demand_ends_when_it_has_had_nothing_to_do_for_long() -> Non
     assert not made.stopping.is_set()
 
 
+def test_the_time_a_new_session_takes_is_not_idle() -> None:
+    for hour in range(2):
+        asked(hour)
+    made, sessions = worker(limits=Limits(runs_max=1, idle_ms=3_000))
+    whole = sessions.open
+
+    def slowly() -> int:
+        made.clock.advance(60_000)  # type: ignore[attr-defined]
+        if sessions.count == 2:
+            made.wait = lambda seconds: (asked(7), made.clock.advance(int(seconds * 1000)))  # type: ignore[attr-defined]
+        return whole()
+
+    sessions.open = slowly  # type: ignore[method-assign]
+
+    made.work()
+
+    assert "run in 3" in sessions.history
+
+
 def test_a_worker_waits_for_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     asked()
     made, sessions = worker(limits=Limits(idle_ms=10_000))
