@@ -1,16 +1,29 @@
 """What consumers told becomes rows, and what is no trace ends no job."""
 
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from mqclient.consuming.traces import Ended, Mode, Teller, body_of, work_of
+from mqclient import (
+    Consumed,
+    ListenerContext,
+    LitePullConsumer,
+    Message,
+    PushConsumer,
+    SimpleConsumer,
+    TopicQueue,
+)
+from mqclient.consuming.traces import TRACE_TOPIC, Ended, Mode, Teller, body_of, work_of
 from mqclient.wire.records import unpack_records
 
 from apps.pipelines.spark.tracing import faults, trace_rows
 from apps.pipelines.tables import TABLES
+from tests.sdk.fake_broker import FakeBroker
+from tests.sdk.fake_broker import body_of as stored_body
 from tests.sdk.fake_bytes import make_record
+from tests.sdk.push.hearing import Ear
 
 pytestmark = pytest.mark.spark
 
@@ -89,3 +102,66 @@ def test_records_are_rows_and_strangers_are_passed_over(spark: Any) -> None:
         (0, 8, "message"),
         (0, 9, "message"),
     ]
+
+
+def test_what_each_kind_of_consumer_told_is_what_it_did(spark: Any) -> None:
+    with FakeBroker().running() as broker:
+        broker.topics.update({TRACE_TOPIC: 1, "orders": 1})
+        broker.put("orders", 0, b"good", b"bad", b"late")
+        _listen(broker, "pushed", ordered=False)
+        _listen(broker, "queued", ordered=True)
+        with SimpleConsumer("orders", "received", broker.url, trace=True, client_id="c") as given:
+            good, bad, _late = given.receive()
+            given.ack(good)
+            given.nack(bad, delay_ms=60_000)
+        queue = TopicQueue("orders", 0)
+        with LitePullConsumer(broker.url, group="polled", trace=True, client_id="c") as polling:
+            polling.assign([queue])
+            polling.poll()
+            polling.seek(queue, 2)
+            polling.poll()
+        bodies = [stored_body(record) for record in broker.queues[TRACE_TOPIC, 0]]
+
+    messages = spark.createDataFrame(
+        [(0, number, body) for number, body in enumerate(bodies)],
+        "partition int, offset bigint, value binary",
+    )
+    names = ("group", "mode", "client", "queue_offset", "attempt", "result", "error_class")
+    found = sorted(tuple(row[name] for name in names) for row in trace_rows(messages).collect())
+
+    assert [row for row in found if row[4] == 1] == [
+        ("polled", None, "c", 0, 1, "ok", ""),
+        ("polled", None, "c", 1, 1, "ok", ""),
+        ("polled", None, "c", 2, 1, "later", ""),
+        ("pushed", "concurrent", "c", 0, 1, "ok", ""),
+        ("pushed", "concurrent", "c", 1, 1, "error", "LookupError"),
+        ("pushed", "concurrent", "c", 2, 1, "later", ""),
+        ("queued", "ordered", "c", 0, 1, "ok", ""),
+        ("queued", "ordered", "c", 1, 1, "error", "LookupError"),
+        ("queued", "ordered", "c", 2, 1, "later", ""),
+        ("received", "concurrent", "c", 0, 1, "ok", ""),
+        ("received", "concurrent", "c", 1, 1, "later", ""),
+        ("received", "concurrent", "c", 2, 1, "timeout", ""),
+    ]
+    # Where a message of a retry topic first lay is the broker's to say, and this one is a double.
+    assert Counter((row[0], row[5]) for row in found if row[4] == 2) == {
+        ("polled", "ok"): 1,
+        ("pushed", "ok"): 2,
+        ("queued", "ok"): 2,
+    }
+    assert len(found) == 17
+
+
+def _listen(broker: FakeBroker, group: str, *, ordered: bool) -> None:
+    def result(found: Message, context: ListenerContext) -> Consumed:
+        if context.attempt == 1 and found.body == b"bad":
+            raise LookupError("no such order")
+        is_late = context.attempt == 1 and found.body == b"late"
+        return Consumed.RETRY_LATER if is_late else Consumed.SUCCESS
+
+    ear = Ear(result)
+    with PushConsumer(
+        broker.url, group=group, topics="orders", listener=ear, trace=True, client_id="c",
+        ordered=ordered, suspend_ms=10,
+    ):  # fmt: skip
+        ear.wait_for_count(5)
