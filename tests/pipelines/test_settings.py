@@ -69,7 +69,7 @@ def test_where_runs_read_and_write_follows_the_settings(settings: Any, tmp_path:
 
     assert (place.lake, place.store) == (tmp_path / "lake", tmp_path / "store")
     assert (place.server, place.bodies) == ("http://[::1]:8000", False)
-    assert place.keep == timedelta(days=400)
+    assert place.kept == timedelta(days=400)
 
 
 def test_a_local_session_stays_on_this_machine_and_operators_have_the_last_word(
