@@ -109,19 +109,24 @@ class Witness:
     def _send_back(self, group: str, document: Any) -> Answered:
         """Write that messages are done where they were: another try of them is another place's."""
 
+        def note(verb: Verb, message: Any) -> None:
+            self._recorder.notice(
+                verb,
+                group=group,
+                topic=message["topic"],
+                queue=message["queue"],
+                offset=int(message["offset"]),
+            )
+
         def answered(answer: Answer | None) -> None:
-            if answer is None or answer.status >= 400:
-                return
-            for result in json.loads(answer.body)["results"]:
-                message = document["messages"][result["index"]]
-                if result["outcome"] != "gone":
-                    self._recorder.notice(
-                        Verb.DEAD,
-                        group=group,
-                        topic=message["topic"],
-                        queue=message["queue"],
-                        offset=int(message["offset"]),
-                    )
+            if answer is None:
+                # Whether it was carried out is seen in the store, once the broker has stopped.
+                for message in document["messages"]:
+                    note(Verb.DEAD_UNKNOWN, message)
+            elif answer.status < 400:
+                for result in json.loads(answer.body)["results"]:
+                    if result["outcome"] != "gone":
+                        note(Verb.DEAD, document["messages"][result["index"]])
 
         return answered
 

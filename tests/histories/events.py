@@ -106,6 +106,7 @@ class Verb(StrEnum):
     SUBSCRIBE = "subscribe"
     ASSIGN = "assign"
     DEAD = "dead"
+    DEAD_UNKNOWN = "dead_unknown"
     RESET = "reset"
     PROCESS = "process"
     NEMESIS = "nemesis"

@@ -6,8 +6,8 @@ them (postfix) it may still be on its way, until the group was seen to have done
 
 from collections import defaultdict
 
+from tests.histories import givenup
 from tests.histories.deliveries import Subscribed, deliveries_of, subscriptions_of
-from tests.histories.events import Verb
 from tests.histories.filtering import Matches, has_wanted_tag
 from tests.histories.history import History
 from tests.histories.liveness import drained_ns
@@ -82,7 +82,7 @@ def _check_sequence(
 
 def _dead(history: History, sends: Sends) -> defaultdict[str, set[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    notices = history.noticed(Verb.DEAD)
+    notices = givenup.dead(history)
     if not notices:
         return found
     at = {(sent.place, sent.offset): sent.id for sent in sends.by_id.values() if sent.place}

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tests.histories import givenup
 from tests.histories.deliveries import (
     Delivery,
     Queue,
@@ -59,11 +60,11 @@ def _moves(history: History) -> dict[Queue, list[_Moment]]:
             for topic, queue, offset, _ in operation.asked["offsets"]:
                 moment = _Moment(operation.end_ns, 0, "commit", operation, [], offset)
                 found[operation.asked["group"], Place(topic, queue)].append(moment)
-    for verb in (Verb.DEAD, Verb.RESET):
-        for notice in history.noticed(verb):
+    for kind, notices in (("dead", givenup.dead(history)), ("reset", history.noticed(Verb.RESET))):
+        for notice in notices:
             values = notice.values
             queue_of_group = (values["group"], Place(values["topic"], values["queue"]))
-            moment = _Moment(notice.at_ns, 0, str(verb), None, [], values["offset"])
+            moment = _Moment(notice.at_ns, 0, kind, None, [], values["offset"])
             found[queue_of_group].append(moment)
     return found
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import NamedTuple
 
+from tests.histories import givenup
 from tests.histories.commits import Committed
 from tests.histories.deliveries import Queue, by_queue, deliveries_of, existing_offsets
 from tests.histories.events import Verb
@@ -61,11 +62,11 @@ def _moments(history: History) -> dict[Queue, list[_Moment]]:
             for topic, queue, committed, _ in operation.told["offsets"]:
                 moment = _Moment(operation.end_ns, 2, "reading", committed, operation)
                 found[operation.asked["group"], Place(topic, queue)].append(moment)
-    for verb in (Verb.DEAD, Verb.RESET):
-        for notice in history.noticed(verb):
+    for kind, notices in (("dead", givenup.dead(history)), ("reset", history.noticed(Verb.RESET))):
+        for notice in notices:
             values = notice.values
             queue_of_group = (values["group"], Place(values["topic"], values["queue"]))
-            moment = _Moment(notice.at_ns, 1, str(verb), values["offset"], notice)
+            moment = _Moment(notice.at_ns, 1, kind, values["offset"], notice)
             found[queue_of_group].append(moment)
     return found
 

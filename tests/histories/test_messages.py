@@ -77,6 +77,18 @@ def test_a_message_given_up_is_not_lost() -> None:
     assert judged_loss(drained(told, 1)).validity is Validity.VALID
 
 
+@pytest.mark.parametrize("copies", [[], [[GROUP, TOPIC, 0, 0]], [[GROUP, TOPIC, 0, 1]]])
+def test_a_message_nobody_answered_for_is_given_up_where_the_store_has_its_copy(
+    copies: list[list[object]],
+) -> None:
+    told = sent(1).deliver(("m0", 0), at_ms=100, done=0)
+    told.notice(110, Verb.DEAD_UNKNOWN, group=GROUP, topic=TOPIC, queue=0, offset=0)
+    told.operate("run", Verb.INSPECT, (400, 401), {"topics": [TOPIC]}, sent_back=copies)
+
+    is_kept = copies == [[GROUP, TOPIC, 0, 0]]
+    assert (judged_loss(drained(told, 1)).validity is Validity.VALID) == is_kept
+
+
 @pytest.mark.parametrize("kind", [Kind.INFO, Kind.FAIL])
 def test_a_send_without_an_ok_promises_nothing(kind: Kind) -> None:
     told = done(sent(1), 0).send("late", at_ms=50, offset=1, kind=kind)

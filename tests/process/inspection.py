@@ -40,6 +40,8 @@ class Record(NamedTuple):
     store_time_ms: int
     tag: str
     keys: tuple[str, ...]
+    origin: tuple[str, str, int, int] | None
+    """Group, topic, queue and offset of what this is another try of."""
     body: bytes
 
 
@@ -103,7 +105,16 @@ def note(
         for (topic, queue), end in found.ends.items()
         if topic in topics
     ]
-    inspecting.ok(records=records, queues=queues, epochs=found.epochs, faults=found.faults)
+    sent_back = sorted(
+        {record.origin for known in found.records.values() for record in known if record.origin}
+    )
+    inspecting.ok(
+        records=records,
+        queues=queues,
+        epochs=found.epochs,
+        faults=found.faults,
+        sent_back=sent_back,
+    )
 
 
 def _records(directory: Path, found: Inspection) -> Iterator[Record]:
@@ -151,8 +162,19 @@ def _record(data: bytes, position: int, base: int, found: Inspection) -> Record:
         values[10],
         tag[1] if tag else "",
         keys_of(properties),
+        _origin(properties),
         body,
     )
+
+
+def _origin(properties: str) -> tuple[str, str, int, int] | None:
+    """Return what a copy that was sent back says of its first place, wherever it waits by now."""
+    pairs = (pair.partition("\x01") for pair in properties.split("\x02"))
+    values = {name: value for name, _, value in pairs}
+    group = values.get("REAL_TOPIC", "").removeprefix("%RETRY%")
+    if "ORIGIN_OFFSET" not in values or not group:
+        return None
+    return group, values["RETRY_TOPIC"], int(values["ORIGIN_QUEUE"]), int(values["ORIGIN_OFFSET"])
 
 
 def _prove_frame(data: bytes, position: int, header: Record, found: Inspection) -> None:

@@ -25,6 +25,7 @@ from apps.engine.types import (
     QueueRange,
     RecoveryReport,
     TopicSpec,
+    TopicTotal,
 )
 from tests.web.fake_care import FakeCare
 
@@ -75,6 +76,14 @@ class FakeEngine(FakeCare):
             name: self.queue_ranges(name)
             for name in self.catalog.topics
             if topics is None or name in topics
+        }
+
+    def topic_totals(self) -> dict[str, TopicTotal]:
+        return {
+            name: TopicTotal(
+                sent=sum(one.max_offset for one in found), held=sum(one.held for one in found)
+            )
+            for name, found in self.topic_ranges().items()
         }
 
     def clients(self, group: str | None = None) -> list[ClientSeen]:

@@ -37,6 +37,7 @@ def delays(scope: Scope) -> Findings:
             tables.text("level", "Level"),
             tables.count("messages", "Delivered"),
             tables.count("early", "Early"),
+            tables.count("cancelled", "Cancelled"),
             tables.milliseconds("p50_ms", "Half later than", wide=True),
             tables.milliseconds("p99_ms", "1 % later than"),
             tables.milliseconds("max_ms", "Latest"),
@@ -66,7 +67,7 @@ def delays(scope: Scope) -> Findings:
                 title="By topic and level",
                 table=shown,
                 source="gold.delays",
-                empty="No delayed message was delivered in this time.",
+                empty="No delayed message was delivered or cancelled in this time.",
                 note="Over several windows the lateness is that of the worst one.",
             ),
         ]

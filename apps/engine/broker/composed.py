@@ -352,6 +352,10 @@ class Composed:
         self.damage.rebuild_runs = self.delays.waiting.rebuild
         self.damage.on_lost(lambda _places: self.delays.waiting.forget_parcels(parcels.lost))
         self.delaydelivery = DelayDelivery(
-            self.delays, self.catalog, self.recorder, bytes_max=config.batch_bytes_max // 2
+            self.delays,
+            self.catalog,
+            self.recorder,
+            clock=self.clock,
+            bytes_max=config.batch_bytes_max // 2,
         )
         self.delaylist = DelayList(self.delays, self.delaydelivery)

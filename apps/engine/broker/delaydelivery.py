@@ -15,8 +15,10 @@ from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.delays import Delays
 from apps.engine.broker.eventbytes import runs_of
 from apps.engine.broker.produce import CheckedBatch
+from apps.engine.broker.recalled import recalled_batch
 from apps.engine.broker.recallhandles import RecallHandle
 from apps.engine.broker.recorder import Recorder
+from apps.engine.clock import Clock
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.windows import window
 from apps.engine.delaytypes import Recall
@@ -37,7 +39,7 @@ class DelayDelivery:
     """Delivers, recalls and counts."""
 
     def __init__(
-        self, delays: Delays, catalog: Catalog, recorder: Recorder, *, bytes_max: int
+        self, delays: Delays, catalog: Catalog, recorder: Recorder, *, clock: Clock, bytes_max: int
     ) -> None:
         """Bind to a store; one frame has messages of up to about `bytes_max`."""
         self._delays = delays
@@ -45,6 +47,7 @@ class DelayDelivery:
         self._state = delays.state
         self._catalog = catalog
         self._recorder = recorder
+        self._clock = clock
         self._bytes_max = min(_FRAME_BYTES_MAX, bytes_max)
         self.delivered = 0
         self.cancelled = 0
@@ -78,6 +81,7 @@ class DelayDelivery:
     def recall(self, handle: str, *, wait: bool) -> Recall:
         """Cancel a message, if it is still waiting, and say what became of it.
 
+        What became of it is told in the topic of traces, in the same frame.
         Raises ColdRead when `wait` is false and the disk would have to be waited for, and
         StoreFull; nothing has changed then.
         """
@@ -85,9 +89,16 @@ class DelayDelivery:
         if named is None or row is None:
             return end
         number = np.array([named.number])
-        self._recorder.record(
-            TimerDone(outcome=Recall.CANCELLED, runs=runs_of(number), due_ms=named.due_ms)
+        done = TimerDone(outcome=Recall.CANCELLED, runs=runs_of(number), due_ms=named.due_ms)
+        topic, queue = self._waiting.places.place(int(row["place"]))
+        told = recalled_batch(
+            topic=topic,
+            queue=queue,
+            message_id=named.message_id,
+            due_ms=named.due_ms,
+            at_ms=self._clock.wall_ms(),
         )
+        self._recorder.commit([done], [told])
         self._waiting.end(row, wait=True)
         self.cancelled += 1
         return Recall.CANCELLED

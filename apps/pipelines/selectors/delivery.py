@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.db.models import Count, Max, Q, Sum
+from django.db.models import Count, F, Max, Q, Sum
 
 from apps.pipelines.models import LakeFile
 from apps.pipelines.models.results.delivery import (
@@ -38,12 +38,13 @@ def delays(scope: Scope, *, lines_max: int) -> list[Row]:
         .annotate(
             messages=Sum("messages"),
             early=Sum("early"),
+            cancelled=Sum("cancelled"),
             stored_p99_ms=Max("stored_p99_ms"),
             p50_ms=Max("p50_ms"),
             p99_ms=Max("p99_ms"),
             max_ms=Max("max_ms"),
         )
-        .order_by("-max_ms", "topic", "delay_level")
+        .order_by(F("max_ms").desc(nulls_last=True), "topic", "delay_level")
     )
     return list(found[:lines_max])
 

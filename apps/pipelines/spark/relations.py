@@ -12,6 +12,8 @@ from apps.pipelines.spark.jobs import Window
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+RECALLED = "recalled"
+"""The result of a delayed message that was taken back before its time, of which nobody had it."""
 SEQUENCE = "sequence"
 """The numbering that leaves nothing out: 1, 2, 3 ... of a producer in a queue."""
 
@@ -28,6 +30,11 @@ def within(at: str, window: Window) -> "Column":
 def before(at: str, window: Window) -> "Column":
     """Say whether a time is before a window, thus of the lookback."""
     return sql.col(at) < sql.lit(window.start)
+
+
+def deliveries(trace: "DataFrame") -> "DataFrame":
+    """Return what was told of a consumer's work, thus no recalls."""
+    return trace.where(sql.col("result") != RECALLED)
 
 
 def of_users(rows: "DataFrame", window: Window, *, at: str = "stored_at") -> "DataFrame":

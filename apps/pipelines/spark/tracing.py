@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
+from apps.pipelines.spark.relations import RECALLED
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _DOCUMENT = """
         attempt: int, born_ms: bigint, stored_ms: bigint, due_ms: bigint, level: int,
         started_ms: bigint, ended_ms: bigint, result: string, error: string>>
 """
-_RESULTS = ("ok", "later", "error", "timeout")
+_RESULTS = ("ok", "later", "error", "timeout", RECALLED)
 _MODES = ("concurrent", "ordered", "broadcast")
 _MS_MAX = 1 << 48
 _NEEDED = (

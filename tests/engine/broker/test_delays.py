@@ -1,11 +1,14 @@
 """Messages with a delay of their own, from the send to the queue."""
 
+import json
 import random
 
 import numpy as np
 import pytest
 
+from apps.engine.codec.layout import TRACE_TOPIC
 from apps.engine.codec.properties import (
+    KEYS,
     TAGS,
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,
@@ -234,6 +237,27 @@ def test_a_cancelled_message_is_not_delivered_and_cancelling_again_says_so() -> 
     assert {first, second, third} == {Recall.CANCELLED}
     assert (bodies(broker), broker.delaylist.status().cancelled) == (["b"], 1)
     assert broker.delaydelivery.recall(answer.handles[1], wait=True) is Recall.DELIVERED
+
+
+def test_a_recall_is_told_once_where_consumers_tell_of_their_work() -> None:
+    store = Store()
+    broker, now_ms = store.open(), store.clock.wall_ms()
+    answer = send_at(broker, {"a": now_ms + 10, "b": now_ms + 20})
+
+    broker.delaydelivery.recall(answer.handles[0], wait=True)
+    broker.delaydelivery.recall(answer.handles[0], wait=True)
+    store.clock.advance(20)
+    deliver(broker)
+    broker.delaydelivery.recall(answer.handles[1], wait=True)
+
+    (told,) = found(broker, TRACE_TOPIC)
+    document = json.loads(told.body)
+    (record,) = document.pop("records")
+    assert document == {"v": 1, "group": "", "client": ""}
+    assert record == {
+        "topic": "t", "queue": 0, "offset": -1, "id": told.properties[KEYS], "attempt": 0,
+        "due_ms": now_ms + 10, "started_ms": now_ms, "ended_ms": now_ms, "result": "recalled",
+    }  # fmt: skip
 
 
 def test_a_cancelled_message_stays_cancelled_over_restarts() -> None:

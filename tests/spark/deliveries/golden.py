@@ -51,6 +51,13 @@ def trace(offset: int, began_s: float, **values: object) -> dict[str, object]:
     return row | values
 
 
+def recall(number: int, at_s: float, **values: object) -> dict[str, object]:
+    """Return a row of bronze.trace: a message with a delay of its own that was taken back."""
+    moment = {"started_at": at(at_s), "ended_at": at(at_s), "due_at": at(at_s + 60)}
+    nobody = {"group": "", "client": "", "queue_offset": -1, "attempt": 0, "result": "recalled"}
+    return trace(number, at_s) | nobody | moment | values
+
+
 def outcome(frame_: Any, *names: str) -> list[tuple[Any, ...]]:
     """Return columns of all rows, sorted."""
     return sorted(tuple(row) for row in frame_.select(*names).collect())

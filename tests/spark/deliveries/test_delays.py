@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.deliveries.golden import at, frame, outcome, run, trace
+from tests.spark.deliveries.golden import at, frame, outcome, recall, run, trace
 
 pytestmark = pytest.mark.spark
 
@@ -26,16 +26,25 @@ def test_lateness_is_measured_by_level_at_the_first_delivery(spark: Any) -> None
         trace(1_005, -3, due_at=at(-9)),
         trace(1_005, 200, due_at=at(-9)),
     ]
-    inputs = {"bronze.trace": frame(spark, "bronze.trace", level + other)}
+    # Nobody had these; the last was recalled before the window.
+    recalled = [
+        recall(2_000, 100),
+        recall(2_001, 200),
+        recall(2_002, 200, topic="never"),
+        recall(2_003, -1),
+    ]
+    inputs = {"bronze.trace": frame(spark, "bronze.trace", level + other + recalled)}
 
     found = run("delays", inputs)
 
     assert outcome(
         found["gold.delays"],
-        "topic", "delay_level", "messages", "early", "p50_ms", "p99_ms", "max_ms", "stored_p99_ms",
+        "topic", "delay_level", "messages", "early", "cancelled", "p50_ms", "p99_ms", "max_ms",
+        "stored_p99_ms",
     ) == [
-        ("orders", 0, 2, 1, -250.0, 300_000.0, 300_000.0, 300_000.0),
-        ("orders", 3, 100, 0, 49.0, 98.0, 99.0, 1.0),
+        ("never", 0, 0, 0, 1, None, None, None, None),
+        ("orders", 0, 2, 1, 2, -250.0, 300_000.0, 300_000.0, 300_000.0),
+        ("orders", 3, 100, 0, 0, 49.0, 98.0, 99.0, 1.0),
     ]  # fmt: skip
     bars = outcome(found["gold.lateness"], "delay_level", "from_ms", "to_ms", "messages")
     assert bars == [

@@ -17,10 +17,11 @@ class DelayStat(Result):
     delay_level = models.IntegerField()
     messages = models.BigIntegerField()
     early = models.BigIntegerField()
-    p50_ms = models.FloatField()
-    p99_ms = models.FloatField()
-    max_ms = models.FloatField()
-    stored_p99_ms = models.FloatField()
+    cancelled = models.BigIntegerField()
+    p50_ms = models.FloatField(null=True)
+    p99_ms = models.FloatField(null=True)
+    max_ms = models.FloatField(null=True)
+    stored_p99_ms = models.FloatField(null=True)
 
     class Meta(Result.Meta):
         constraints = [

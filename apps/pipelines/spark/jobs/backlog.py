@@ -11,7 +11,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import within
+from apps.pipelines.spark.relations import deliveries, within
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ FAILING_SHARE = 0.2
 
 def run(inputs: Inputs, window: Window) -> Outputs:
     """Return a row for each sample of the window."""
-    seen = _looked_back(_timeline(inputs["input.progress"], inputs["bronze.trace"]))
+    seen = _looked_back(_timeline(inputs["input.progress"], deliveries(inputs["bronze.trace"])))
     found = seen.where(sql.col("is_sample") & within("at", window)).select(
         "group",
         "topic",

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import within
+from apps.pipelines.spark.relations import RECALLED, within
+from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,7 +21,10 @@ _ACCURACY = 10_000
 
 
 def run(inputs: Inputs, window: Window) -> Outputs:
-    """Return what first deliveries in the window show, whichever group was the first to work."""
+    """Return what first deliveries in the window show, whichever group was the first to work.
+
+    What was recalled in the window is counted beside them.
+    """
     first = (
         inputs["bronze.trace"]
         .where((sql.col("attempt") == 1) & sql.col("due_at").isNotNull())
@@ -35,7 +39,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
         .withColumn("late_ms", _ms_after_due("at"))
     )
     late = sql.col("late_ms")
-    delays = first.groupBy("topic", "delay_level").agg(
+    delivered = first.groupBy("topic", "delay_level").agg(
         sql.count("*").alias("messages"),
         sql.count(sql.when(late < 0, 1)).alias("early"),
         sql.percentile_approx(late, 0.5, _ACCURACY).alias("p50_ms"),
@@ -45,6 +49,14 @@ def run(inputs: Inputs, window: Window) -> Outputs:
             sql.coalesce(_ms_after_due("stored_at"), late), 0.99, _ACCURACY
         ).alias("stored_p99_ms"),
     )
+    recalled = (
+        inputs["bronze.trace"]
+        .where((sql.col("result") == RECALLED) & within("ended_at", window))
+        .groupBy("topic", sql.coalesce("delay_level", sql.lit(0)).alias("delay_level"))
+        .agg(sql.count("*").alias("cancelled"))
+    )
+    none = ("messages", "early", "cancelled")
+    delays = delivered.join(recalled, ["topic", "delay_level"], "full").fillna(0, none)
     edges = sql.array(*map(sql.lit, EDGES_MS))
     bounded = sql.greatest(late, sql.lit(EDGES_MS[0]))
     bars = first.groupBy(
@@ -53,7 +65,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
         sql.array_max(sql.filter(edges, lambda edge: edge <= bounded)).alias("from_ms"),
         sql.array_min(sql.filter(edges, lambda edge: edge > bounded)).alias("to_ms"),
     ).agg(sql.count("*").alias("messages"))
-    return {"gold.delays": delays, "gold.lateness": bars}
+    return {"gold.delays": delays.select(*TABLES["gold.delays"].names()), "gold.lateness": bars}
 
 
 def _ms_after_due(name: str) -> "Column":

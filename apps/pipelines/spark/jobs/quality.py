@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import before, within
+from apps.pipelines.spark.relations import before, deliveries, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -32,7 +32,7 @@ _MESSAGES, _TRACE = "bronze.messages", "bronze.trace"
 def run(inputs: Inputs, window: Window) -> Outputs:
     """Return each rule for each topic, and whether it was kept in the window."""
     messages = inputs[_MESSAGES].where(sql.col("stored_at") < sql.lit(window.end))
-    trace = inputs[_TRACE].where(within("ended_at", window))
+    trace = deliveries(inputs[_TRACE]).where(within("ended_at", window))
     return {
         "gold.quality": _of_messages(messages, window)
         .unionByName(_of_places(messages, window))

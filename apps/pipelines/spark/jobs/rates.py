@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import within
+from apps.pipelines.spark.relations import deliveries, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,7 +28,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
     worked_ms = (sql.unix_micros("ended_at") - sql.unix_micros("started_at")) / 1000
     is_ok = sql.col("result") == "ok"
     worked_on = (
-        inputs["bronze.trace"]
+        deliveries(inputs["bronze.trace"])
         .where(within("ended_at", window))
         .groupBy("topic", "group", _minute("ended_at"))
         .agg(

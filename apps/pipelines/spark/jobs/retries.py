@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sql
 
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import within
+from apps.pipelines.spark.relations import deliveries, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,7 +26,7 @@ _REASON_CHARACTERS_MAX = 120
 def run(inputs: Inputs, window: Window) -> Outputs:
     """Return messages whose last attempt or death lies in the window, and failures in it."""
     until = sql.lit(window.end)
-    trace = inputs["bronze.trace"].where(sql.col("ended_at") < until)
+    trace = deliveries(inputs["bronze.trace"]).where(sql.col("ended_at") < until)
     ended = _ended(trace, _last_letters(inputs["input.letters"].where(sql.col("dead_at") < until)))
     here = ended.where(within("last_at", window))
     took_s = (sql.unix_micros("last_at") - sql.unix_micros("first_at")) / 1e6
