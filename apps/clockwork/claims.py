@@ -64,7 +64,7 @@ def claim(name: str, *, every_s: int, hold_s: int, owner: str) -> Claim | None:
         if not _is_due(row, now, every_s) or _is_held(row, now, hold_s):
             return None
         if row.owner:
-            _write_end(row.owner, now, Ended(outcome=Outcome.INTERRUPTED))
+            _write_end(name, row.owner, now, Ended(outcome=Outcome.INTERRUPTED))
             row.last_outcome = Outcome.INTERRUPTED
         row.owner = owner
         row.lease_ends_at = now + timedelta(seconds=hold_s)
@@ -86,7 +86,7 @@ def finish(claimed: Claim, ended: Ended) -> bool:
         is_ours = row.owner == claimed.owner
         if is_ours:
             _give_back(row, now, claimed.every_s, ended)
-            _write_end(claimed.owner, now, ended)
+            _write_end(claimed.name, claimed.owner, now, ended)
     return is_ours
 
 
@@ -129,8 +129,8 @@ def _give_back(row: TaskState, now: datetime, every_s: int, ended: Ended) -> Non
     row.save()
 
 
-def _write_end(owner: str, now: datetime, ended: Ended) -> None:
-    TaskRun.objects.filter(owner=owner).update(
+def _write_end(name: str, owner: str, now: datetime, ended: Ended) -> None:
+    TaskRun.objects.filter(task=name, owner=owner).update(
         ended_at=Greatest(Value(now), F("started_at")),
         outcome=ended.outcome,
         done=ended.done,

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 
 FATES = pytest.mark.parametrize("fate", list(Fate))
 TASK_RUN = rb'INSERT INTO "clockwork_taskrun".*%s'
-TASK_END = rb'UPDATE "clockwork_taskrun" SET .*%s.*\'done\''
+TASK_END = rb'UPDATE "clockwork_taskrun" SET .*\'done\'.*%s'
 
 
 @pytest.fixture(scope="module")
