@@ -98,7 +98,7 @@ def test_a_step_killed_in_its_middle_is_run_again_within_its_lease(machine: Mach
 
 @pytest.mark.crash
 def test_many_children_killed_in_mid_step(machine: Machine) -> None:
-    for _ in range(rounds(8)):
+    for _ in range(rounds(5)):
         machine.wait_for_runs(TASK, 1, after=len(machine.wait_for_runs(TASK, 1)))
         kill_in_mid_step(machine, "child")
 
