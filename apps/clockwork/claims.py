@@ -8,12 +8,11 @@ import os
 import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Value
-from django.db.models.functions import Greatest, Now
+from django.db.models.functions import Greatest
 
 from apps.clockwork.models import Outcome, TaskRun, TaskState
 
@@ -60,7 +59,7 @@ def claim(name: str, *, every_s: int, hold_s: int, owner: str) -> Claim | None:
         # A locked row is being claimed or finished by another worker at this moment.
         if row is None:
             return None
-        now: datetime = row.now
+        now = _now()
         if not _is_due(row, now, every_s) or _is_held(row, now, hold_s):
             return None
         if row.owner:
@@ -81,8 +80,8 @@ def finish(claimed: Claim, ended: Ended) -> bool:
     Return False when another run has taken the task over meanwhile: its row is then left alone.
     """
     with transaction.atomic():
-        row = TaskState.objects.select_for_update().annotate(now=Now()).get(name=claimed.name)
-        now: datetime = row.now
+        row = TaskState.objects.select_for_update().get(name=claimed.name)
+        now = _now()
         is_ours = row.owner == claimed.owner
         if is_ours:
             _give_back(row, now, claimed.every_s, ended)
@@ -90,14 +89,21 @@ def finish(claimed: Claim, ended: Ended) -> bool:
     return is_ours
 
 
-def _locked(name: str) -> Any:  # A row with the database's time, which its class does not name.
+def _locked(name: str) -> TaskState | None:
     """Return the task's row, locked; None where there is none, or another has locked it."""
-    return (
-        TaskState.objects.select_for_update(skip_locked=True)
-        .annotate(now=Now())
-        .filter(name=name)
-        .first()
-    )
+    return TaskState.objects.select_for_update(skip_locked=True).filter(name=name).first()
+
+
+def _now() -> datetime:
+    """Return the database's time; to be asked for once the row is locked.
+
+    The time a statement or transaction began may be from before the run that had the row, whose
+    lease would then seem to be of a clock that was set back.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
 
 
 def _is_due(row: TaskState, now: datetime, every_s: int) -> bool:
