@@ -112,7 +112,7 @@ _ALL = (
             real("send_rate", "messages a second into the topic", null=True),
             real("consume_rate", "messages a second committed", null=True),
             long("committed", "sum of committed offsets", null=True),
-            integer("members", "members of the group then; null: unknown", null=True),
+            integer("members", "most members of the group in its slot; null: unknown", null=True),
         ),
         key=("group", "topic", "at"),
         in_lake=False,

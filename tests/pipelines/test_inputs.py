@@ -62,7 +62,8 @@ def test_progress_joins_what_was_sent_and_who_was_there() -> None:
     shared_out(3, 0.9, "g")
 
     assert list(inputs.progress_rows(WINDOW)) == [
-        ("g", "orders", at(0), 5, 2.5, 1.5, 100, 1),
+        # Two for a part of the minute.
+        ("g", "orders", at(0), 5, 2.5, 1.5, 100, 2),
         ("g", "orders", at(1), None, None, None, None, 0),
         ("other", "orders", at(1), 7, None, None, None, None),
     ]

@@ -3,9 +3,9 @@
 Rows are read in the driver, in chunks; there are some thousand of them, not millions.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -73,7 +73,7 @@ def progress_rows(window: Window) -> Iterator[Row]:
     for group, topic, at, lag, rate, committed in samples.values_list(
         "group", "topic", "at", "lag", "consume_rate", "committed"
     ).iterator(_CHUNK_ROWS):
-        count = _count_at(members.get(group, ()), at)
+        count = _most_within(members.get(group, []), at, at + timedelta(seconds=seconds))
         yield group, topic, at, lag, sent.get((topic, at)), rate, committed, count
 
 
@@ -147,6 +147,15 @@ def _members(window: Window) -> dict[str, list[tuple[datetime, int]]]:
     return found
 
 
-def _count_at(members: "list[tuple[datetime, int]] | tuple[()]", at: datetime) -> int | None:
-    index = bisect_right(members, at, key=lambda one: one[0]) - 1
-    return members[index][1] if index >= 0 else None
+def _most_within(members: list[tuple[datetime, int]], start: datetime, end: datetime) -> int | None:
+    """Return the most members a group had from `start` up to, not with, `end`; None: unknown.
+
+    A sample is of a whole slot: a group that got a member in it had one.
+    """
+    first = bisect_right(members, start, key=_moment_of) - 1
+    behind = bisect_left(members, end, key=_moment_of)
+    return max([count for _, count in members[max(first, 0) : behind]], default=None)
+
+
+def _moment_of(change: tuple[datetime, int]) -> datetime:
+    return change[0]
