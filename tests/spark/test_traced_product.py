@@ -252,8 +252,9 @@ def _jam(url: str, product: Product) -> int:
     return len(tries)
 
 
-def _samples(product: Product) -> list[Any]:
-    _, _, answer = product.request("GET", "/api/v1/series/lag?group=jam&resolution=5")
+def _samples(product: Product, seconds: int = 5) -> list[Any]:
+    path = f"/api/v1/series/lag?group=jam&resolution={seconds}"
+    _, _, answer = product.request("GET", path)
     return [point for point in answer["points"] if point["value"]]
 
 
@@ -380,6 +381,8 @@ async def test_jobs_tell_what_consumers_did(product: Product) -> None:
     about = ("topic", "delay_level", "messages", "early", "cancelled")
     assert jobs.counts("delays", run, *about) == [("reminders", 0, REMINDERS, 0, RECALLED)]
 
+    # Minutes are looked at, and one is there when it is over.
+    wait_for(lambda: _samples(product, 60), WAIT_S)
     run = jobs.run("backlog")
     causes = {
         cause for (group, cause) in jobs.counts("backlog", run, "group", "cause") if group == "jam"
