@@ -92,7 +92,7 @@ def _run(chosen: argparse.Namespace, directory: Path) -> int:
         sides=sides,
     )
     readings = _measured(settings, chosen.only)
-    command = f"python -m benchmarks {shlex.join(sys.argv[1:])}".strip()
+    command = f"python -m benchmarks {shlex.join(_measuring(sys.argv[1:]))}".strip()
     print(f"Command: `{command}`; {settings.repetitions} repetitions, medians and the worst.\n")
     print(report.machine_facts(facts, versions), end="\n\n")
     print(report.tables(readings), end="\n\n")
@@ -104,6 +104,14 @@ def _run(chosen: argparse.Namespace, directory: Path) -> int:
     if chosen.json is not None:
         _write_json(chosen.json, command, facts, versions, readings)
     return 1 if report.has_fault(readings) else 0
+
+
+def _measuring(arguments: Sequence[str]) -> list[str]:
+    """Leave out where results go: paths of one machine, which change nothing in them."""
+    places = argparse.ArgumentParser(add_help=False)
+    for flag in ("--json", "--plots", "--directory"):
+        places.add_argument(flag)
+    return places.parse_known_args(arguments)[1]
 
 
 def _measured(settings: Settings, only: Sequence[str]) -> list[Reading]:

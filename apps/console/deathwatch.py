@@ -7,9 +7,9 @@ reading, and by the monotonic clock from there on. None is unknown, and never wr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Final, TypedDict
 
+from apps.console.freshness import State, aged
 from apps.core.moments import ms_of
 from apps.deadletters.selectors import Waiting
 from apps.engine.clock import Clock
@@ -18,14 +18,6 @@ from apps.engine.clock import Clock
 OLD_AFTER_MS = 20_000
 # So many the overview has room for; the picture has all.
 GROUPS_SHOWN: Final = 5
-
-
-class State(StrEnum):
-    """What can be said of the figures."""
-
-    FRESH = "fresh"
-    STALE = "stale"
-    NOT_KNOWN = "not known"
 
 
 class GroupDeaths(TypedDict):
@@ -89,14 +81,14 @@ class DeathWatch:
                 "note_of_groups": "",
             }
         passed_ms = self._clock.monotonic_ms() - reading.taken_ms
-        is_stale = passed_ms > OLD_AFTER_MS
+        state, note = aged(passed_ms, OLD_AFTER_MS)
         now_ms = reading.wall_ms + passed_ms
         in_need = [one for one in reading.found if one.waiting]
         oldest = min((one.oldest_at for one in in_need if one.oldest_at), default=None)
         left_out = len(in_need) - GROUPS_SHOWN
         return {
-            "state": (State.STALE if is_stale else State.FRESH).value,
-            "note": f"as of {passed_ms // 1000} s ago: the database is away" if is_stale else "",
+            "state": state.value,
+            "note": note,
             "waiting": sum(one.waiting for one in in_need),
             "died_today": sum(one.died_today for one in reading.found),
             "oldest_s": _age_s(oldest, now_ms),

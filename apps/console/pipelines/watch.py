@@ -6,9 +6,9 @@ Asks no database: readings come from another thread. None is unknown, and never 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import TypedDict
 
+from apps.console.freshness import State, aged
 from apps.console.pipelines.runs import Row, job_row, revision, run_line, stream_row
 from apps.core.moments import moment
 from apps.engine.clock import Clock
@@ -25,14 +25,6 @@ IDLE_EVERY_MS = 3_000
 OLD_AFTER_MS = 10_000
 # A run that has ended is told of for so long, as its page may have missed a frame.
 FOLLOWED_MS = 60_000
-
-
-class State(StrEnum):
-    """What can be said of the rows."""
-
-    FRESH = "fresh"
-    STALE = "stale"
-    NOT_KNOWN = "not known"
 
 
 class PipelinesPicture(TypedDict):
@@ -156,8 +148,7 @@ class PipelinesWatch:
                 "runs": None,
                 "streams": None,
             }
-        passed_ms = self._clock.monotonic_ms() - reading.taken_ms
-        if passed_ms <= OLD_AFTER_MS:
+        state, note = aged(self._clock.monotonic_ms() - reading.taken_ms, OLD_AFTER_MS)
+        if state is State.FRESH:
             return reading.picture
-        note = f"as of {passed_ms // 1000} s ago: the database is away"
-        return {**reading.picture, "state": State.STALE.value, "note": note}
+        return {**reading.picture, "state": state.value, "note": note}

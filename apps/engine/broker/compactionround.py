@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from apps.engine.broker.selection import Selection, load, select
 from apps.engine.clock import Clock
+from apps.engine.codec.batch import count_within
 from apps.engine.config import EngineConfig
 from apps.engine.derived.compacted.keys import Hasher, Keys, newest, rows_of
 from apps.engine.derived.compacted.layout import ROW, TOMBSTONE, Rows
@@ -188,8 +189,8 @@ class Round:
     def _slices(self) -> Iterator[Rows]:
         first = 0
         while first < len(self._rows):
-            sizes = np.cumsum(self._rows["size_bytes"][first : first + _STEP_MESSAGES])
-            count = max(1, int(np.searchsorted(sizes, _STEP_BYTES, side="right")))
+            sizes = self._rows["size_bytes"][first : first + _STEP_MESSAGES]
+            count = count_within(sizes, _STEP_BYTES)
             yield self._rows[first : first + count]
             first += count
 

@@ -19,7 +19,7 @@ from apps.engine.broker.recalled import recalled_batch
 from apps.engine.broker.recallhandles import RecallHandle
 from apps.engine.broker.recorder import Recorder
 from apps.engine.clock import Clock
-from apps.engine.codec.batch import starts_of
+from apps.engine.codec.batch import count_within, starts_of
 from apps.engine.codec.windows import window
 from apps.engine.delaytypes import Recall
 from apps.engine.derived.timer.rows import Rows
@@ -129,8 +129,7 @@ class DelayDelivery:
         return named, Recall.UNKNOWN, self._waiting.find(named.number, named.due_ms, wait=wait)
 
     def _fitting(self, rows: Rows) -> Rows:
-        ends = np.cumsum(rows["size_bytes"], dtype=np.int64)
-        return rows[: max(1, int(np.searchsorted(ends, self._bytes_max, side="right")))]
+        return rows[: count_within(rows["size_bytes"], self._bytes_max)]
 
     def _deliver(self, rows: Rows, *, is_early: bool, wait: bool) -> None:
         """Write messages and their end in one frame; rows are in the order of delivery."""

@@ -16,6 +16,7 @@ from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.transactionids import TransactionIds
 from apps.engine.broker.transactionrecords import real_batch
 from apps.engine.broker.transactionstate import TransactionState
+from apps.engine.codec.batch import count_within
 from apps.engine.codec.layout import GIVEN_UP_TOPIC
 from apps.engine.codec.properties import (
     KEYS,
@@ -81,9 +82,8 @@ class GivenUp:
         start = max(queue.min_offset, end - messages_max)
         if start >= end:
             return GivenUpPage(messages=())
-        sizes = queue.read(start, end - start, wait=wait)["size_bytes"].astype(np.int64)
-        fitting = int(np.searchsorted(np.cumsum(sizes[::-1]), _PAGE_BYTES, side="right"))
-        start = end - max(1, fitting)
+        sizes = queue.read(start, end - start, wait=wait)["size_bytes"]
+        start = end - count_within(sizes[::-1], _PAGE_BYTES)
         records = self._records(queue, start, end, wait=wait)
         return GivenUpPage(
             messages=tuple(self._message(record) for record in reversed(records)),

@@ -4,6 +4,7 @@ import numpy as np
 
 from apps.engine.broker.readback import records_of
 from apps.engine.broker.schedule import Schedule, Waiting
+from apps.engine.codec.batch import count_within
 from apps.engine.codec.layout import SCHEDULE_TOPIC
 from apps.engine.codec.properties import KEYS, REAL_QID, REAL_TOPIC, TAGS
 from apps.engine.codec.record import Record
@@ -64,8 +65,7 @@ class LevelList:
             is_meant &= looked.due_ms < to_ms
         is_meant &= ~np.isin(looked.offsets, queue.lost, assume_unique=True)
         rows = np.flatnonzero(is_meant)[: messages_max if topic is None else CARE_MESSAGES_MAX]
-        ends = np.cumsum(looked.sizes[rows], dtype=np.int64)
-        rows = rows[: max(1, int(np.searchsorted(ends, _READ_BYTES, side="right")))]
+        rows = rows[: count_within(looked.sizes[rows], _READ_BYTES)]
         if len(rows) < np.count_nonzero(is_meant):
             after = int(looked.offsets[rows[-1]]) + 1
         part = Waiting(

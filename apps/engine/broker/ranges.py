@@ -3,6 +3,7 @@
 Whoever watches thousands of queues asks every second, and most of them are still. Knows queues.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -19,7 +20,7 @@ class _Told:
     """The last answer for a topic, and what its queues looked like then."""
 
     queues: list[ConsumeQueue]
-    seen: list[object]
+    seen: Sequence[object]
     ranges: list[QueueRange]
     total: TopicTotal
 
@@ -76,14 +77,14 @@ class Ranges:
             queues = [queue(topic, number) for number in range(queue_count)]
         else:
             queues = told.queues
-            seen = list(map(_seen_of, queues))
-            if seen == told.seen:
-                return told
+        seen = list(map(_seen_of, queues))
+        if told is not None and seen == told.seen:
+            return told
         ranges = [self.of(queue) for queue in queues]
         total = TopicTotal(
             sent=sum(held.max_offset for held in ranges),
             held=sum(held.max_offset - held.min_offset for held in ranges),
         )
-        told = _Told(queues, list(map(_seen_of, queues)), ranges, total)
+        told = _Told(queues, seen, ranges, total)
         self._topics[topic] = told
         return told

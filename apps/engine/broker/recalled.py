@@ -7,11 +7,10 @@ what became of a message.
 import json
 
 from apps.engine.broker.produce import CheckedBatch, internal_batch
-from apps.engine.codec.layout import TRACE_TOPIC
+from apps.engine.codec.layout import TRACE_RECALLED, TRACE_TOPIC, TRACE_VERSION
 from apps.engine.codec.properties import KEYS, encode_properties
 from apps.engine.codec.record import encode_record
 
-_VERSION = 1
 _KEYS_BYTES_MAX = 16 * 1024
 
 
@@ -28,9 +27,9 @@ def recalled_batch(
         "due_ms": due_ms,
         "started_ms": at_ms,
         "ended_ms": at_ms,
-        "result": "recalled",
+        "result": TRACE_RECALLED,
     }
-    document = {"v": _VERSION, "group": "", "client": "", "records": [record]}
+    document = {"v": TRACE_VERSION, "group": "", "client": "", "records": [record]}
     encoded = encode_record(
         topic=TRACE_TOPIC.encode(),
         queue=0,

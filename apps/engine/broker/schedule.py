@@ -22,6 +22,7 @@ from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.selection import Selection, without
 from apps.engine.broker.state import ConsumerState
 from apps.engine.clock import Clock
+from apps.engine.codec.batch import count_within
 from apps.engine.codec.copies import copy_record
 from apps.engine.codec.layout import SCHEDULE_TOPIC
 from apps.engine.codec.properties import DELAY, REAL_QID, REAL_TOPIC, TAGS, TIMER_DELAY_LEVEL
@@ -113,9 +114,7 @@ class Schedule:
         if not self._ready(self.waiting(queue, start, 1, wait=wait)):
             return None
         found = self.waiting(queue, start, messages_max, wait=wait)
-        ends = np.cumsum(found.sizes, dtype=np.int64)
-        fitting = max(1, int(np.searchsorted(ends, self._bytes_max, side="right")))
-        count = min(self._ready(found), fitting)
+        count = min(self._ready(found), count_within(found.sizes, self._bytes_max))
         readable = without(found.first(count), queue.lost)
         return Due(
             queue=queue,

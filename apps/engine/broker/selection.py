@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.codec import layout
-from apps.engine.codec.batch import starts_of
+from apps.engine.codec.batch import count_within, starts_of
 from apps.engine.codec.properties import decode_properties
 from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
@@ -159,9 +159,7 @@ def select(
 
 def _cut(found: Selection, messages_max: int, bytes_max: int) -> Selection:
     """Keep what fits, at least one, and go on at the first that does not."""
-    ends = np.cumsum(found.sizes, dtype=np.int64)
-    fitting = int(np.searchsorted(ends, bytes_max, side="right"))
-    kept = min(max(fitting, 1), messages_max)
+    kept = min(count_within(found.sizes, bytes_max), messages_max)
     if kept >= len(found.sizes):
         return found
     return Selection(
@@ -207,8 +205,7 @@ def pick(
             )
     entries = entries_at(queue, offsets, wait=wait)
     sizes = entries["size_bytes"].astype(np.int32)
-    fitting = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), bytes_max, side="right"))
-    kept = max(fitting, 1)
+    kept = count_within(sizes, bytes_max)
     return Selection(
         offsets=offsets[:kept],
         log_offsets=entries["log_offset"][:kept].astype(np.int64),

@@ -58,6 +58,9 @@ HALF_OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 # What consumers tell of their work (docs/FORMAT.md); the one topic of ours that clients write to.
 TRACE_TOPIC = "rmq_sys_trace"
+TRACE_VERSION = 1
+# The result of a delayed message that was taken back before its time.
+TRACE_RECALLED = "recalled"
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 # Topics no client may create or delete, nor, but for the traces, write to.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.engine.codec.batch import starts_of
+from apps.engine.codec.batch import count_within, starts_of
 from apps.engine.codec.columns import fixed_fields
 from apps.engine.derived.compacted import layout, manifest
 from apps.engine.derived.compacted.layout import Rows
@@ -64,7 +64,8 @@ def read_kept(
         while at < stop:
             try:
                 rows = part.rows_from(at, rows_max, wait=True)
-                rows = _bounded(rows[rows["queue_offset"] < stop])
+                rows = rows[rows["queue_offset"] < stop]
+                rows = rows[: count_within(rows["size_bytes"], _BLOCK_BYTES)]
                 payload = part.records(rows, wait=True)
             except PartDamaged as damage:
                 if not part.pass_over(damage):
@@ -78,14 +79,16 @@ def read_kept(
             yield block
 
 
-def first_kept(store: OpenedStore, wanted: QueueSlice, column: str, value: int) -> int:
+def first_kept(store: OpenedStore, wanted: QueueSlice, column: str, value: int) -> int | None:
     """Return the first offset of a slice whose row's `column`, a rising one, is not below `value`.
 
-    `kept_stop` for none. Raises StoreDamaged.
+    None where no kept message of the slice is. Raises StoreDamaged.
     """
+    if wanted.start >= wanted.kept_stop:
+        return None
     part = _opened(store, wanted.topic, wanted.queue)
     if part is None:
-        return wanted.kept_stop
+        return None
     with closing(part):
         low, high = 0, part.block_count
         while low < high:
@@ -95,11 +98,11 @@ def first_kept(store: OpenedStore, wanted: QueueSlice, column: str, value: int) 
             else:
                 high = middle
         if low == part.block_count:
-            return wanted.kept_stop
+            return None
         rows = part.block(low, wait=True)
         at = int(np.flatnonzero(rows[column] >= value)[0])
-        found = int(rows["queue_offset"][at])
-        return min(max(found, wanted.start), wanted.kept_stop)
+        found = max(int(rows["queue_offset"][at]), wanted.start)
+        return found if found < wanted.kept_stop else None
 
 
 def _opened(store: OpenedStore, topic: str, queue: int) -> Part | None:
@@ -113,12 +116,6 @@ def _opened(store: OpenedStore, topic: str, queue: int) -> Part | None:
         except FileNotFoundError:
             continue
     raise StoreDamaged(f"the kept messages of {topic}/{queue} are replaced faster than opened")
-
-
-def _bounded(rows: Rows) -> Rows:
-    """Return the first rows, of so many bytes together; one at the least."""
-    ends = np.cumsum(rows["size_bytes"], dtype=np.int64)
-    return rows[: max(1, int(np.searchsorted(ends, _BLOCK_BYTES, side="right")))]
 
 
 def _block(wanted: QueueSlice, rows: Rows, payload: bytes) -> RecordBlock:

@@ -51,11 +51,10 @@ def crc32_of(view: StoreView, low: int, high: int) -> int:
 def _first_from(view: StoreView, extent: QueueExtent, log_offset: int) -> int:
     """Return the first queue offset whose record does not begin below a log offset."""
     whole = view.cut(extent.topic, extent.queue, extent.min_offset, extent.max_offset)
-    if whole.start < whole.kept_stop:
-        kept = first_kept(view.store, whole, "log_offset", log_offset)
-        if kept < whole.kept_stop:
-            return kept
-        whole = replace(whole, start=whole.kept_stop)
+    kept = first_kept(view.store, whole, "log_offset", log_offset)
+    if kept is not None:
+        return kept
+    whole = replace(whole, start=max(whole.start, whole.kept_stop))
     # Behind first: the last entries in files may be damaged, and then cannot say that they are
     # before; a message behind them that is says it for them.
     behind = _first_behind(view, whole, log_offset)

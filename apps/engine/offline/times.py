@@ -25,11 +25,10 @@ def first_since(view: StoreView, extent: QueueExtent, time_ms: int) -> int:
     StoreDamaged where entries are gone.
     """
     whole = view.cut(extent.topic, extent.queue, extent.min_offset, extent.max_offset)
-    if whole.start < whole.kept_stop:
-        kept = first_kept(view.store, whole, "store_time_ms", time_ms)
-        if kept < whole.kept_stop:
-            return kept
-        whole = replace(whole, start=whole.kept_stop)
+    kept = first_kept(view.store, whole, "store_time_ms", time_ms)
+    if kept is not None:
+        return kept
+    whole = replace(whole, start=max(whole.start, whole.kept_stop))
     border = min(whole.tail_start, whole.stop)
     found = _first_behind(view, whole, time_ms)
     return found if found > border else _first_filed(view, whole, border, time_ms)

@@ -48,6 +48,9 @@ class _Known:
     end: int
 
 
+_NOT_KNOWN = _Known(0, 0)
+
+
 class StoreView:
     """One store; `refresh` looks again. Not for several threads at once."""
 
@@ -205,8 +208,8 @@ class StoreView:
 
     def _extent(self, topic: str, queue: int) -> QueueExtent:
         key = (topic, queue)
-        known = self._known.get(key, _Known(0, 0))
-        begin = max(known.min_offset, self._begins.get(key, 0))
+        known = self._known.get(key, _NOT_KNOWN)
+        begin = self._begin_of(key)
         ends = [tails[key].end for tails in (self._tails, self._fresh) if key in tails]
         end = max(begin, known.end, *ends, 0)
         kept = self._kept_of(key)
@@ -220,10 +223,14 @@ class StoreView:
             return None
         if key not in self._kept:
             kept = kept_range(self.store, *key)
-            begin = max(self._known.get(key, _Known(0, 0)).min_offset, self._begins.get(key, 0))
             # Messages that were deleted with their topic are hidden, kept or not.
-            self._kept[key] = None if kept is None or begin > kept.stop else kept
+            is_hidden = kept is None or self._begin_of(key) > kept.stop
+            self._kept[key] = None if is_hidden else kept
         return self._kept[key]
+
+    def _begin_of(self, key: Key) -> int:
+        """Return where a queue begins in the log."""
+        return max(self._known.get(key, _NOT_KNOWN).min_offset, self._begins.get(key, 0))
 
     def _load_queues(self) -> int:
         content = atomic.load(self.store.disk, CHECKPOINT)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
+from apps.engine.codec.layout import TRACE_RECALLED
 from apps.pipelines.spark.jobs import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-RECALLED = "recalled"
-"""The result of a delayed message that was taken back before its time, of which nobody had it."""
+WORK_RESULTS = ("ok", "later", "error", "timeout")
+"""How a consumer's work on a message may have ended."""
 SEQUENCE = "sequence"
 """The numbering that leaves nothing out: 1, 2, 3 ... of a producer in a queue."""
 
@@ -34,7 +35,7 @@ def before(at: str, window: Window) -> "Column":
 
 def deliveries(trace: "DataFrame") -> "DataFrame":
     """Return what was told of a consumer's work, thus no recalls."""
-    return trace.where(sql.col("result") != RECALLED)
+    return trace.where(sql.col("result") != TRACE_RECALLED)
 
 
 def of_users(rows: "DataFrame", window: Window, *, at: str = "stored_at") -> "DataFrame":

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from apps.pipelines.spark.relations import RECALLED
+from apps.engine.codec.layout import TRACE_RECALLED, TRACE_VERSION
+from apps.pipelines.spark.relations import WORK_RESULTS
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_VERSION = 1
 _DOCUMENT = """
     v int, group string, client string, mode string, records array<struct<
         topic: string, queue: int, offset: bigint, id: string, sharding_key: string,
         attempt: int, born_ms: bigint, stored_ms: bigint, due_ms: bigint, level: int,
         started_ms: bigint, ended_ms: bigint, result: string, error: string>>
 """
-_RESULTS = ("ok", "later", "error", "timeout", RECALLED)
+_RESULTS = (*WORK_RESULTS, TRACE_RECALLED)
 _MODES = ("concurrent", "ordered", "broadcast")
 _MS_MAX = 1 << 48
 _NEEDED = (
@@ -55,7 +55,7 @@ def _documents(messages: "DataFrame", place: tuple[str, ...]) -> "DataFrame":
 
 
 def _is_known() -> "Column":
-    known = (sql.col("document.v") == _VERSION) & sql.col("document.records").isNotNull()
+    known = (sql.col("document.v") == TRACE_VERSION) & sql.col("document.records").isNotNull()
     return sql.coalesce(known, sql.lit(False))
 
 

@@ -72,15 +72,18 @@ def run(posted: Posted, _request: HttpRequest, *, number: int) -> Page:
         values = {"number": number}
         return Page(template="console/pipelines/no_run.html", values=values, status=404)
     now = moment(posted.snapshot["sampled_at_ms"])
+    table_inputs, input_sums = runs.table_inputs(found), runs.input_sums(found)
+    queue_inputs = runs.queue_inputs(found, lines_max=LINES_SHOWN)
     return Page(
         template="console/pipelines/run.html",
         values={
             "run": shown.run_row(found, now=now),
             "revision": shown.revision(found, log_bytes=run_log_bytes(found.pk)),
             "job": JOBS.get(found.job),
-            "table_inputs": [shown.table_input(row) for row in runs.table_inputs(found)],
-            "queue_inputs": runs.queue_inputs(found, lines_max=LINES_SHOWN),
-            "input_sums": runs.input_sums(found),
+            "table_inputs": [shown.table_input(row) for row in table_inputs],
+            "queue_inputs": queue_inputs,
+            "queues_left_out": input_sums["ranges"] - len(table_inputs) - len(queue_inputs),
+            "input_sums": input_sums,
             "files": [shown.file_row(file) for file in runs.files(found, lines_max=LINES_SHOWN)],
             "file_sums": runs.file_sums(found),
             "lines_shown": LINES_SHOWN,

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
+from apps.engine.codec.layout import TRACE_RECALLED
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import RECALLED, within
+from apps.pipelines.spark.relations import within
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(inputs: Inputs, window: Window) -> Outputs:
     )
     recalled = (
         inputs["bronze.trace"]
-        .where((sql.col("result") == RECALLED) & within("ended_at", window))
+        .where((sql.col("result") == TRACE_RECALLED) & within("ended_at", window))
         .groupBy("topic", sql.coalesce("delay_level", sql.lit(0)).alias("delay_level"))
         .agg(sql.count("*").alias("cancelled"))
     )

@@ -8,7 +8,7 @@ from pyspark.sql import functions as sql
 
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import before, deliveries, within
+from apps.pipelines.spark.relations import WORK_RESULTS, before, deliveries, within
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,7 +24,6 @@ SILENCE_FACTOR_MAX = 2.0
 """How many times the mean time between messages a topic may be silent."""
 SILENCE_MESSAGES_MIN = 10
 """Messages that make a mean of a topic that is younger than the lookback."""
-RESULTS = ("ok", "later", "error", "timeout")
 
 _MESSAGES, _TRACE = "bronze.messages", "bronze.trace"
 
@@ -148,7 +147,7 @@ def _of_places(messages: "DataFrame", window: Window) -> "DataFrame":
 
 
 def _of_trace(trace: "DataFrame") -> "DataFrame":
-    is_impossible = (sql.col("attempt") < 1) | ~sql.col("result").isin(*RESULTS)
+    is_impossible = (sql.col("attempt") < 1) | ~sql.col("result").isin(*WORK_RESULTS)
     found = trace.groupBy("topic").agg(
         sql.count(sql.when(is_impossible, 1)).alias("impossible"),
         sql.count(sql.when(sql.col("ended_at") < sql.col("started_at"), 1)).alias("ends_too_early"),
