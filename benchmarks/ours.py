@@ -90,8 +90,8 @@ class MqwebClient:
             return time.perf_counter() - started
 
     def send_paced(self, topic: str, bodies: Sequence[bytes], pace: Pace) -> None:
-        """Put what is due at each tick into the producer's buffer, which lingers for 2 ms."""
-        with self._producer(linger_ms=2.0) as producer:
+        """Put what is due at each tick into the producer's buffer."""
+        with self._producer() as producer:
             for due in ticks(pace, len(bodies)):
                 for index in due:
                     producer.send_async(topic, bodies[index])

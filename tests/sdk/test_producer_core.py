@@ -40,7 +40,7 @@ class TwoInFlight(ProducerCore):
     def _open(self, lane: Lane, now_s: float) -> float | None:
         timeout_s = super()._open(lane, now_s)
         lane.is_busy = False
-        self._schedule(lane)
+        self._agenda.schedule(lane)
         return timeout_s
 
 
@@ -189,30 +189,95 @@ def test_a_queue_has_at_most_one_request_under_way() -> None:
     assert second is None
 
 
-def test_a_message_lingers_no_longer_than_set() -> None:
-    clock = ManualClock()
-    settings = ProducerSettings(linger_ms=2.0)
-    core = ProducerCore(
-        settings, Calls(Endpoint.of("http://broker")), clock=clock, rng=random.Random(1)
-    )
-    drafting = Drafting(settings, clock=clock, lock=core.lock)
-    core.put(drafting.parcel(outgoing("orders", b"a")), is_urgent=True, when_room=lambda: None)
-    asking = core.take()
-    assert asking is not None
-    asking.done(TopicInfo(topic="orders", type="MIXED", queue_count=1), None)
-    first = core.take()
-    assert first is not None
-    first.done(BatchReceipt(count=1, queue_offset=0, store_time_ms=1), None)
-    core.put(drafting.parcel(outgoing("orders", b"b")), is_urgent=False, when_room=lambda: None)
+class Orders:
+    """A producer whose topic is known, and whose clock stands still."""
 
-    before = core.take()
-    wait_s = core.wait_s()
-    clock.now_s += 0.002_001
-    after = core.take()
+    def __init__(self, linger_ms: float | None, queues: int = 1) -> None:
+        self.clock = ManualClock()
+        settings = ProducerSettings(linger_ms=linger_ms)
+        calls = Calls(Endpoint.of("http://broker"))
+        self.core = ProducerCore(settings, calls, clock=self.clock, rng=random.Random(1))
+        self.drafting = Drafting(settings, clock=self.clock, lock=self.core.lock)
+        self.put(0, is_urgent=True)
+        asking = self.taken()
+        asking.done(TopicInfo(topic="orders", type="MIXED", queue_count=queues), None)
+        self.settle(self.taken())
+
+    def put(self, queue: int, *, is_urgent: bool = False) -> None:
+        parcel = self.drafting.parcel(outgoing("orders", b"x", queue=queue))
+        assert self.core.put(parcel, is_urgent=is_urgent, when_room=lambda: None)
+
+    def taken(self) -> Job:
+        job = self.core.take()
+        assert job is not None
+        return job
+
+    def settle(self, job: Job) -> None:
+        job.done(BatchReceipt(count=1, queue_offset=0, store_time_ms=1), None)
+
+
+def test_a_message_lingers_no_longer_than_set() -> None:
+    orders = Orders(linger_ms=2.0)
+    orders.put(0)
+
+    before = orders.core.take()
+    wait_s = orders.core.wait_s()
+    orders.clock.now_s += 0.002_001
+    after = orders.core.take()
 
     assert before is None
     assert wait_s == pytest.approx(0.002)
     assert after is not None
+
+
+def test_a_message_that_finds_no_request_under_way_goes_at_once() -> None:
+    orders = Orders(linger_ms=None)
+    orders.put(0)
+
+    assert orders.core.take() is not None
+
+
+def test_messages_behind_a_request_go_together_when_it_is_over() -> None:
+    orders = Orders(linger_ms=None, queues=3)
+    orders.put(0)
+    request = orders.taken()
+    for queue in (1, 1, 2):
+        orders.put(queue)
+
+    before = orders.core.take()
+    orders.settle(request)
+    after = [orders.core.take() for _ in range(3)]
+
+    assert before is None
+    assert [job is not None for job in after] == [True, True, False]
+
+
+def test_messages_behind_a_slow_request_go_before_it_is_over() -> None:
+    orders = Orders(linger_ms=None, queues=2)
+    orders.put(0)
+    orders.taken()
+    orders.put(1)
+
+    before = orders.core.take()
+    orders.clock.now_s += 0.002_001
+    after = orders.core.take()
+
+    assert before is None
+    assert after is not None
+
+
+def test_a_queue_that_waits_after_a_failure_still_does_when_a_request_is_over() -> None:
+    orders = Orders(linger_ms=None, queues=2)
+    orders.put(0)
+    failing = orders.taken()
+    orders.put(1, is_urgent=True)
+    other = orders.taken()
+
+    failing.done(None, ConnectionLost("lost"))
+    orders.settle(other)
+
+    assert orders.core.take() is None
+    assert orders.core.wait_s()
 
 
 def test_a_full_buffer_takes_no_more_until_something_left_it() -> None:

@@ -4,8 +4,6 @@ At most one request is under way for a queue. A batch that failed goes back befo
 waits for the queue, so a retry never changes the order of a queue.
 """
 
-import heapq
-import itertools
 import logging
 import random
 import threading
@@ -26,7 +24,8 @@ from mqclient.errors import (
     UnknownQueue,
 )
 from mqclient.producing import numbering
-from mqclient.producing.lanes import Lane, Topic, Waiter
+from mqclient.producing.agenda import Agenda
+from mqclient.producing.lanes import Lane, Topic
 from mqclient.producing.parcels import Parcel
 from mqclient.producing.settings import ProducerSettings
 from mqclient.producing.stamping import Stamping
@@ -60,17 +59,12 @@ class ProducerCore:
         self._stamping = Stamping(settings.interceptors)
         self._is_stamping = settings.idempotent or bool(settings.interceptors)
         self._topics: dict[str, Topic] = {}
-        self._to_ask: deque[Topic] = deque()
-        self._ready: deque[Lane] = deque()
-        self._timers: list[tuple[float, int, Waiter]] = []
-        self._timer_numbers = itertools.count()
-        self._in_flight_count = 0
+        self._agenda = Agenda(settings, clock=clock)
         self._message_count = 0
         self._size_bytes = 0
         self._room_waiters: list[Callable[[], None]] = []
         self._callbacks: list[Callable[[], None]] = []
         self._is_closed = False
-        self.has_news = False
 
     def put(
         self, parcel: Parcel, *, is_urgent: bool, when_room: Callable[[], None] | None = None
@@ -91,13 +85,13 @@ class ProducerCore:
             topic = self._topic(parcel.topic)
             now_s = self._clock.steady_s()
             if now_s - topic.fetched_s >= self.settings.route_refresh_s:
-                self._ask(topic)
+                self._agenda.ask(topic)
             # Parcels that wait for the queues to be known keep their place in the order.
             if topic.queue_count and not topic.waiting:
                 self._route(topic, parcel, now_s, is_urgent=is_urgent)
             else:
                 topic.waiting.append(parcel)
-                self._ask(topic)
+                self._agenda.ask(topic)
         if self._callbacks:
             self._call_back()
         return True
@@ -113,12 +107,13 @@ class ProducerCore:
             topic = self._topics.get(parcel.topic)
             if topic is None or not topic.queue_count or topic.waiting or self._is_closed:
                 return None
-            if self._ready or self._to_ask or self._in_flight_count >= self.settings.in_flight_max:
+            agenda = self._agenda
+            if agenda.ready or agenda.to_ask or agenda.is_full:
                 return None
             now_s = self._clock.steady_s()
             if now_s - topic.fetched_s >= self.settings.route_refresh_s:
                 return None
-            if parcel.deadline_s <= now_s or (self._timers and self._timers[0][0] <= now_s):
+            if parcel.deadline_s <= now_s or agenda.is_over(now_s):
                 return None
             if self._message_count and not self._has_room(parcel):
                 return None
@@ -135,15 +130,16 @@ class ProducerCore:
         """Return the next call to carry out; None when nothing is due or enough is under way."""
         chosen = None
         with self.lock:
-            if self._in_flight_count < self.settings.in_flight_max:
+            agenda = self._agenda
+            if not agenda.is_full:
                 now_s = self._clock.steady_s()
-                self._fire_timers(now_s)
-                if self._to_ask:
-                    topic = self._to_ask.popleft()
-                    self._in_flight_count += 1
+                agenda.fire(now_s)
+                if agenda.to_ask:
+                    topic = agenda.to_ask.popleft()
+                    agenda.in_flight_count += 1
                     chosen = partial(self._asking, topic)
-                while chosen is None and self._ready:
-                    lane = self._ready.popleft()
+                while chosen is None and agenda.ready:
+                    lane = agenda.ready.popleft()
                     lane.is_ready = False
                     timeout_s = self._open(lane, now_s)
                     if timeout_s is not None:
@@ -155,27 +151,24 @@ class ProducerCore:
     def wait_s(self) -> float | None:
         """Return in how many seconds there may be a call to carry out, None for not soon."""
         with self.lock:
-            if self._in_flight_count >= self.settings.in_flight_max:
-                return None
-            if self._ready or self._to_ask:
-                return 0.0
-            while self._timers and self._timers[0][2].due_s != self._timers[0][0]:
-                heapq.heappop(self._timers)
-            if not self._timers:
-                return None
-            return max(0.0, self._timers[0][0] - self._clock.steady_s())
+            return self._agenda.wait_s()
 
     @property
     def has_more(self) -> bool:
         """Tell whether `wait_s` is worth asking: something is to be done or to be waited for."""
-        return bool(self._ready or self._to_ask or self._timers)
+        return self._agenda.has_more
+
+    @property
+    def has_news(self) -> bool:
+        """Tell whether `take_news` would."""
+        return self._agenda.has_news
 
     def take_news(self) -> bool:
         """Tell whether `take` has something to look at that it had not when last asked this.
 
         Waking a thread for every message of a batch would cost more than the batch.
         """
-        has_news, self.has_news = self.has_news, False
+        has_news, self._agenda.has_news = self._agenda.has_news, False
         return has_news
 
     def outstanding(self) -> list[Parcel]:
@@ -195,7 +188,7 @@ class ProducerCore:
             for topic in self._topics.values():
                 for lane in topic.lanes.values():
                     lane.is_urgent = True
-                    self._schedule(lane)
+                    self._agenda.schedule(lane)
 
     def close(self) -> None:
         """Refuse everything that comes later."""
@@ -230,7 +223,7 @@ class ProducerCore:
         self, lane: Lane, batch: list[Parcel], receipt: BatchReceipt | None, error: MqError | None
     ) -> None:
         with self.lock:
-            self._in_flight_count -= 1
+            self._agenda.in_flight_count -= 1
             lane.is_busy = False
             lane.flying = []
             if error is None:
@@ -243,7 +236,7 @@ class ProducerCore:
                     self._release(parcel)
             else:
                 self._failed(lane, batch, error)
-            self._schedule(lane)
+            self._agenda.ended(lane)
         self._call_back()
 
     def _failed(self, lane: Lane, batch: list[Parcel], error: MqError) -> None:
@@ -301,11 +294,11 @@ class ProducerCore:
         topic.attempt += 1
         topic.not_before_s = now_s + self._backoff.pause_s(topic.attempt, error)
         lane.attempt = 0
-        self._arm(topic, topic.not_before_s)
+        self._agenda.arm(topic, topic.not_before_s)
 
     def _answered(self, topic: Topic, info: TopicInfo | None, error: MqError | None) -> None:
         with self.lock:
-            self._in_flight_count -= 1
+            self._agenda.in_flight_count -= 1
             topic.is_asking = False
             now_s = self._clock.steady_s()
             if info is not None and info.queues_to_write > 0:
@@ -336,19 +329,13 @@ class ProducerCore:
             else:
                 self._fail(parcel, error)
         if topic.waiting:
-            self._arm(topic, topic.not_before_s)
+            self._agenda.arm(topic, topic.not_before_s)
 
     def _topic(self, name: str) -> Topic:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(name)
         return topic
-
-    def _ask(self, topic: Topic) -> None:
-        if not topic.is_asking and self._clock.steady_s() >= topic.not_before_s:
-            topic.is_asking = True
-            self._to_ask.append(topic)
-            self.has_news = True
 
     def _route(self, topic: Topic, parcel: Parcel, now_s: float, *, is_urgent: bool) -> None:
         route = parcel.route
@@ -360,13 +347,9 @@ class ProducerCore:
         else:
             lane = self._lane_of(topic, route)
         if not lane.parcels:
-            lane.linger_until_s = now_s + self.settings.linger_ms / 1000
+            lane.linger_until_s = now_s + self._agenda.linger_s
         lane.push(parcel)
-        if is_urgent:
-            lane.is_urgent = True
-        # What already waits for its moment, and is not full, needs no second look.
-        if is_urgent or lane.due_s is None or lane.is_full(self.settings):
-            self._schedule(lane)
+        self._agenda.added(lane, is_urgent=is_urgent)
 
     def _lane_of(self, topic: Topic, route: int | str | None) -> Lane:
         if route is None:
@@ -408,43 +391,6 @@ class ProducerCore:
         lanes = (topic.lane(queue) for queue in range(topic.queue_count))
         return min(lanes, key=lambda lane: lane.size_bytes)
 
-    def _schedule(self, lane: Lane) -> None:
-        """See to it that `take` looks at a lane when something of it may go."""
-        if lane.is_busy or lane.is_ready:
-            return
-        if not lane.parcels:
-            lane.is_urgent = False
-            lane.due_s = None
-            return
-        now_s = self._clock.steady_s()
-        is_waiting_over = lane.is_urgent or lane.is_full(self.settings)
-        due_s = max(lane.not_before_s, now_s if is_waiting_over else lane.linger_until_s)
-        if due_s <= now_s:
-            lane.due_s = None
-            lane.is_ready = True
-            self._ready.append(lane)
-            self.has_news = True
-        else:
-            self._arm(lane, min(due_s, max(now_s, lane.parcels[0].deadline_s)))
-
-    def _arm(self, waiter: Waiter, due_s: float) -> None:
-        if waiter.due_s != due_s:
-            waiter.due_s = due_s
-            self.has_news = True
-            heapq.heappush(self._timers, (due_s, next(self._timer_numbers), waiter))
-
-    def _fire_timers(self, now_s: float) -> None:
-        while self._timers and self._timers[0][0] <= now_s:
-            due_s, _, waiter = heapq.heappop(self._timers)
-            if waiter.due_s != due_s:
-                continue
-            waiter.due_s = None
-            if isinstance(waiter, Topic):
-                self._ask(waiter)
-            elif isinstance(waiter, Lane) and not waiter.is_busy and not waiter.is_ready:
-                waiter.is_ready = True
-                self._ready.append(waiter)
-
     def _open(self, lane: Lane, now_s: float) -> float | None:
         """Take a lane's next batch; return its time-out, None when nothing may go."""
         while lane.parcels and lane.parcels[0].deadline_s <= now_s:
@@ -452,7 +398,7 @@ class ProducerCore:
             lane.repeat_count = 0
             self._fail(lane.pop(), SendTimedOut("the time was over before the message was sent"))
         if lane.is_busy or not lane.parcels or now_s < lane.not_before_s:
-            self._schedule(lane)
+            self._agenda.schedule(lane)
             return None
         return self._fly(lane, lane.next_batch(self.settings), now_s)
 
@@ -463,13 +409,13 @@ class ProducerCore:
         lane.is_busy = True
         if settings.idempotent and lane.flying[0].ack is not AckMode.ONEWAY:
             numbering.number(lane)
-        lane.linger_until_s = now_s + settings.linger_ms / 1000
+        lane.linger_until_s = now_s + self._agenda.linger_s
         if not lane.parcels:
             lane.is_urgent = False
         topic = lane.topic
         if topic.queue_count and topic.sticky == lane.queue:
             topic.sticky = (lane.queue + 1) % topic.queue_count
-        self._in_flight_count += 1
+        self._agenda.in_flight_count += 1
         deadline_s = batch[0].deadline_s
         for parcel in batch:
             # Not `min`, which would take a generator for the one message of most sends.

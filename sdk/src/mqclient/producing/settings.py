@@ -47,6 +47,9 @@ class ProducerSettings:
     way for the first time is left at least a third of it, so a message that waited long in the
     buffer may take up to a third longer. `buffer_timeout_s` bounds the wait for room in the buffer.
 
+    `linger_ms` is how long a message waits for others to share its request. None: only while a
+    request of this producer is under way, and 2 ms at most.
+
     `idempotent` has messages numbered, so that the broker stores each once, however often a lost
     answer has it sent. A batch whose outcome is unknown is then sent again exactly as it was, so
     its messages wait as long as the youngest of them may. It costs the broker a look at every
@@ -61,7 +64,7 @@ class ProducerSettings:
     timeout_s: float = 3.0
     batch_bytes_max: int = 256 * KIB
     batch_messages_max: int = 1_000
-    linger_ms: float = 2.0
+    linger_ms: float | None = None
     in_flight_max: int = 8
     buffer_messages_max: int = 100_000
     buffer_bytes_max: int = 64 * MIB
@@ -77,7 +80,7 @@ class ProducerSettings:
             "timeout_s": self.timeout_s > 0,
             "batch_bytes_max": 0 < self.batch_bytes_max <= BATCH_BYTES_MAX // 2,
             "batch_messages_max": 0 < self.batch_messages_max <= BATCH_RECORDS_MAX,
-            "linger_ms": self.linger_ms >= 0,
+            "linger_ms": self.linger_ms is None or self.linger_ms >= 0,
             "in_flight_max": self.in_flight_max > 0,
             "buffer_messages_max": self.buffer_messages_max > 0,
             "buffer_bytes_max": self.buffer_bytes_max > 0,
