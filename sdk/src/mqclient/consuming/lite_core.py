@@ -55,6 +55,7 @@ class LitePullCore:
         self._refused: set[TopicQueue] = set()
         self._doubtful: set[TopicQueue] = set()
         self._heartbeat_ticket: object | None = None
+        self._joining_ticket: object | None = None
         self._lock = threading.Lock()
         self._queues: dict[TopicQueue, LiteQueue] = {}
         self._in_flight_count = 0
@@ -99,13 +100,14 @@ class LitePullCore:
             wanted = tuple(subscriptions)
             self._subscribed = {item.topic: item.filter for item in wanted}
             self._membership.subscribe(wanted)
-            self._heartbeat_ticket = object()
+            self._joining_ticket = self._heartbeat_ticket = object()
             return self._membership.begin(self._clock.steady_s())
 
     def joined(self, answer: MemberAnswer) -> None:
-        """Take the answer to the heartbeat of `subscribe`."""
+        """Take the answer to the heartbeat of `subscribe`, unless a later one is under way."""
         with self._lock:
-            if self._membership is not None:
+            is_newest = self._heartbeat_ticket is self._joining_ticket
+            if self._membership is not None and is_newest:
                 self._membership.done(answer, None, self._clock.steady_s())
 
     def unsubscribe(self) -> None:
@@ -351,7 +353,9 @@ class LitePullCore:
         waiters: list[Callable[[], None]] = []
         with self._lock:
             self._in_flight_count -= 1
-            if queue.ticket is not ticket or self._is_closed:
+            # One that was given up may be read again by now: as another object, with its own pull.
+            is_read = self._queues.get(queue.place) is queue
+            if not is_read or queue.ticket is not ticket or self._is_closed:
                 return
             queue.ticket = None
             if pulled is None:
