@@ -30,7 +30,8 @@ _LOOKS: Mapping[str, str] = {RunState.QUEUED: "never run", "waiting": "never run
 def run_line(run: PipelineRun, *, now: datetime) -> Row:
     """Return a run as a line of a table, and what goes on about it while it runs.
 
-    `elapsed_ms` is the time since it began, until it has ended.
+    `elapsed_ms` is the time since it began, until it has ended, and `rows_so_far` what the stage
+    that goes on has read.
     """
     percent = None if run.percent is None else round(run.percent)
     is_running = run.state == RunState.RUNNING
@@ -52,6 +53,7 @@ def run_line(run: PipelineRun, *, now: datetime) -> Row:
         "percent": percent,
         "rows_expected": run.rows_expected,
         "rows_read": run.rows_read,
+        "rows_so_far": run.stage_rows_read if is_running else run.rows_read,
         "rows_written": run.rows_written,
         "elapsed_ms": _elapsed_ms(run, now) if is_running else run.duration_ms,
         "cpu_ms": run.cpu_ms,

@@ -52,6 +52,13 @@ def test_asking_twice_gives_the_same_run_and_says_where_it_is() -> None:
     assert first.json()["state"] == "queued"
 
 
+@pytest.mark.parametrize(("state", "told"), [("running", 70), ("failed", None)])
+def test_rows_of_a_stage_are_told_while_it_goes_on(state: str, told: int | None) -> None:
+    made = run("loss", state=state, stage="reading", stage_rows_read=70)
+
+    assert get(f"/runs/{made.pk}").json()["stage_rows_read"] == told
+
+
 def test_asking_for_what_is_done_is_200_and_replacing_it_is_202() -> None:
     made = PipelineRun.objects.get(pk=post("/runs", WISH).json()["id"])
     PipelineRun.objects.update(state="done", ended_at=NOW, published=True)

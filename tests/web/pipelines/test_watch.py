@@ -60,7 +60,7 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_for_how_long(
 ) -> None:
     made = run(
         "loss", state="running", stage="reading inputs", percent=43.2, rows_expected=500,
-        started_at=NOW - 9 * SECOND, cpu_ms=1_200,
+        stage_rows_read=216, started_at=NOW - 9 * SECOND, cpu_ms=1_200,
     )  # fmt: skip
 
     watch.take(look)
@@ -68,6 +68,7 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_for_how_long(
     (shown,) = rows_of(watch, "running")
     assert (shown["id"], shown["stage"], shown["percent"]) == (made.pk, "reading inputs", 43)
     assert (shown["rows_expected"], shown["elapsed_ms"], shown["cpu_ms"]) == (500, 9_000, 1_200)
+    assert shown["rows_so_far"] == 216
     assert shown["state_said"] == "running 43 %"
     (job,) = [row for row in rows_of(watch, "jobs") if row["name"] == "loss"]
     assert (job["said"], job["last"]["id"]) == ("running 43 %", made.pk)
