@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from apps.core.pagination import rfc3339
 from apps.pipelines import conf
 from apps.pipelines.api.views import files as file_views
 from apps.pipelines.models import PipelineRun, PipelineStream, RunInput, StreamBatch
@@ -250,7 +251,10 @@ def test_streams_and_their_batches_are_listed() -> None:
             stream=stream, number=number, rows=5, duration_ms=900, ended_at=NOW
         )
 
-    assert get("/streams").json()["items"] == [get("/streams/ingest").json()]
+    (told,) = get("/streams").json()["items"]
+    assert told == get("/streams/ingest").json()
+    names = ("batch", "batch_rows", "batch_ended_at", "rows_per_s", "lag")
+    assert [told[name] for name in names] == ["2", 5, rfc3339(NOW), None, 7]
     first = get("/streams/ingest/batches", limit="2").json()
     rest = get("/streams/ingest/batches", cursor=first["next_cursor"]).json()
     assert [one["number"] for one in first["items"] + rest["items"]] == ["2", "1", "0"]
