@@ -37,7 +37,7 @@ def delays(scope: Scope) -> Findings:
             tables.text("level", "Level"),
             tables.count("messages", "Delivered"),
             tables.count("early", "Early"),
-            tables.count("cancelled", "Cancelled"),
+            tables.count("cancelled", "Cancelled", wide=True),
             tables.milliseconds("p50_ms", "Half later than", wide=True),
             tables.milliseconds("p99_ms", "1 % later than"),
             tables.milliseconds("max_ms", "Latest"),
