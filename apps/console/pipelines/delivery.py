@@ -40,7 +40,7 @@ def delays(scope: Scope) -> Findings:
             tables.count("cancelled", "Cancelled", wide=True),
             tables.milliseconds("p50_ms", "Half later than", wide=True),
             tables.milliseconds("p99_ms", "1 % later than"),
-            tables.milliseconds("max_ms", "Latest"),
+            tables.milliseconds("max_ms", "Latest", wide=True),
             tables.milliseconds("stored_p99_ms", "1 % stored later than", wide=True),
         ),
         rows,
