@@ -55,6 +55,12 @@ _MESSAGE = (
         name="properties", kind=Kind.TEXTS, meaning="all properties, known or not", is_nullable=True
     ),
     Column(name="body", kind=Kind.BYTES, meaning="the body; null if masked", is_nullable=True),
+    truth(
+        "is_compacted",
+        "of a topic that was compacted when it was copied: offsets before it that are not here "
+        "were replaced; null for what was copied before this column was",
+        null=True,
+    ),
 )
 
 _ALL = (
@@ -62,6 +68,7 @@ _ALL = (
         name="bronze.messages",
         meaning="every message once, by topic and day of storing",
         columns=_MESSAGE,
+        version=2,
         key=("topic", "queue", "queue_offset"),
         begins="stored_at",
         ends="stored_at",
@@ -70,6 +77,7 @@ _ALL = (
         name="archive.messages",
         meaning="messages of log segments that retention is about to delete or has deleted",
         columns=_MESSAGE,
+        version=2,
         key=("topic", "queue", "queue_offset"),
         begins="stored_at",
         ends="stored_at",

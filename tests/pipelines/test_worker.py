@@ -17,7 +17,7 @@ from apps.pipelines.models import PipelineRun, RunState
 from apps.pipelines.place import Place
 from apps.pipelines.runlogs import RunLog
 from apps.pipelines.services import asking, claims
-from apps.pipelines.spark.progress import Tasks, counted
+from apps.pipelines.spark.progress import Tasks, counted, rows_of
 from apps.pipelines.spark.runner import Runner, sentence_of
 from apps.pipelines.spark.watching import Stopped, Watch, Why
 from apps.pipelines.spark.working import Limits, Worker
@@ -184,7 +184,7 @@ def test_progress_goes_to_the_row_when_it_changes_and_now_and_then(
 ) -> None:
     watch = world.watch(run)
     watch.tell("reading", 300)
-    world.group.done = Tasks(done=1, total=4)
+    world.group.done = Tasks(done=1, total=4, rows_read=70)
     watch.look()
     with django_assert_num_queries(1):
         watch.look()
@@ -195,6 +195,7 @@ def test_progress_goes_to_the_row_when_it_changes_and_now_and_then(
 
     run.refresh_from_db()
     assert (run.stage, run.percent, run.rows_expected) == ("reading", 25.0, 300)
+    assert run.stage_rows_read == 70
     assert run.lease_ends_at > before
     assert run.memory_bytes_max == 70
 
@@ -463,3 +464,42 @@ def test_logs_of_runs_long_ago_are_deleted(tmp_path: Path, monkeypatch: pytest.M
     kept = [number for number in range(20) if runlogs.tail(tmp_path, number, tail_bytes=9)]
 
     assert kept == [10, 11, 12]
+
+
+def attempt(number: int, rows: int, done: int, *, failed: int = 0, killed: int = 0) -> Any:
+    return {
+        "attemptId": number,
+        "inputRecords": rows,
+        "numCompleteTasks": done,
+        "numFailedTasks": failed,
+        "numKilledTasks": killed,
+    }
+
+
+def task(partition: int, rows: int | None) -> Any:
+    told = {} if rows is None else {"taskMetrics": {"inputMetrics": {"recordsRead": rows}}}
+    return {"partitionId": partition, **told}
+
+
+def test_rows_are_not_known_before_a_task_has_told_of_them() -> None:
+    asked_for: list[int] = []
+
+    assert rows_of([], asked_for.append) is None
+    assert rows_of([attempt(0, 0, 0)], asked_for.append) is None
+    assert rows_of([attempt(0, 0, 1)], asked_for.append) == 0
+    assert rows_of([attempt(0, 70, 0)], asked_for.append) == 70
+    assert asked_for == []
+
+
+@pytest.mark.parametrize("how", ["failed", "killed"])
+def test_rows_of_a_task_that_began_anew_count_once(how: str) -> None:
+    tasks = [task(0, 50), task(1, 40), task(1, 20), task(2, None)]
+
+    assert rows_of([attempt(0, 110, 1, **{how: 1})], {0: tasks}.__getitem__) == 90
+
+
+def test_rows_of_a_stage_that_began_anew_count_once() -> None:
+    first, again = [task(0, 50), task(1, 50), task(2, 50)], [task(1, 50), task(2, 10)]
+    stages = [attempt(1, 60, 1), attempt(0, 150, 3)]
+
+    assert rows_of(stages, {0: first, 1: again}.__getitem__) == 150

@@ -14,7 +14,7 @@ from apps.pipelines.models import (
     RunState,
     Trigger,
 )
-from apps.pipelines.selectors.runs import Standing
+from apps.pipelines.selectors.runs import Pace, Standing, is_running
 from apps.pipelines.tables import TABLES
 
 Row = dict[str, object]
@@ -30,7 +30,8 @@ _LOOKS: Mapping[str, str] = {RunState.QUEUED: "never run", "waiting": "never run
 def run_line(run: PipelineRun, *, now: datetime) -> Row:
     """Return a run as a line of a table, and what goes on about it while it runs.
 
-    `elapsed_ms` is the time since it began, until it has ended.
+    `elapsed_ms` is the time since it began, until it has ended, and `rows_so_far` what the stage
+    that goes on has read.
     """
     percent = None if run.percent is None else round(run.percent)
     is_running = run.state == RunState.RUNNING
@@ -52,6 +53,7 @@ def run_line(run: PipelineRun, *, now: datetime) -> Row:
         "percent": percent,
         "rows_expected": run.rows_expected,
         "rows_read": run.rows_read,
+        "rows_so_far": run.stage_rows_read if is_running else run.rows_read,
         "rows_written": run.rows_written,
         "elapsed_ms": _elapsed_ms(run, now) if is_running else run.duration_ms,
         "cpu_ms": run.cpu_ms,
@@ -142,19 +144,25 @@ def file_row(row: LakeFile) -> Row:
     }
 
 
-def stream_row(stream: PipelineStream, *, rate: float | None, now: datetime) -> Row:
-    """Return a stream with how far it is; `rate` in rows a second."""
+def stream_row(stream: PipelineStream, *, pace: Pace, now: datetime) -> Row:
+    """Return a stream with its last batch, how fast it is and how far behind.
+
+    How far one is behind that does not run nobody knows: what it said last is of another time.
+    """
     state = _stream_state(stream, now=now)
-    seen_s = None if stream.updated_at is None else max(0, age_s(stream.updated_at, now))
+    last = pace.last
     return {
         "name": stream.name,
         "topics": _named(stream.topics),
         "state": state,
         "look": _LOOKS.get(state, state),
-        "batch": stream.batch,
-        "rate": rate,
-        "lag": stream.lag,
-        "seen_s": seen_s,
+        "batch": stream.batch if last is None else last.number,
+        "batch_rows": None if last is None else last.rows,
+        "batch_ms": None if last is None else last.duration_ms,
+        "batch_s": None if last is None else max(0, age_s(last.ended_at, now)),
+        "rate": pace.rows_per_s,
+        "lag": stream.lag if is_running(stream, now) else None,
+        "seen_s": None if stream.updated_at is None else max(0, age_s(stream.updated_at, now)),
         "error": plots.cut(stream.error, _WORDS_SHOWN),
     }
 
@@ -186,4 +194,4 @@ def _stream_state(stream: PipelineStream, *, now: datetime) -> str:
         return "not wanted"
     if stream.lease_ends_at is None:
         return "failed" if stream.error else "waiting"
-    return "running" if stream.lease_ends_at > now else "silent"
+    return "running" if is_running(stream, now) else "silent"

@@ -15,7 +15,7 @@ from apps.engine.clock import Clock
 from apps.pipelines.models import PipelineRun, PipelineStream, RunState
 from apps.pipelines.selectors import runs
 from apps.pipelines.selectors.readiness import run_log_bytes
-from apps.pipelines.selectors.runs import Standing
+from apps.pipelines.selectors.runs import Pace, Standing
 
 RUNS_SHOWN = 10
 RUNNING_SHOWN = 20
@@ -51,7 +51,7 @@ class Sight:
     followed: Sequence[PipelineRun]
     newest: Sequence[PipelineRun]
     streams: Sequence[PipelineStream]
-    stream_rates: Mapping[int, float]
+    paces: Mapping[int, Pace]
     log_bytes: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -66,7 +66,7 @@ def look(now: datetime, also: Collection[int] = ()) -> Sight:
         followed=followed,
         newest=newest,
         streams=streams,
-        stream_rates=runs.stream_rates(streams, now),
+        paces=runs.stream_paces(streams, now),
         log_bytes={run.pk: run_log_bytes(run.pk) for run in (*followed, *newest)},
     )
 
@@ -88,8 +88,7 @@ def picture_of(sight: Sight) -> PipelinesPicture:
         "lately": [line(run) for run in sight.followed if run.state != RunState.RUNNING],
         "runs": [line(run) for run in sight.newest],
         "streams": [
-            stream_row(stream, rate=sight.stream_rates.get(stream.pk), now=now)
-            for stream in sight.streams
+            stream_row(stream, pace=sight.paces[stream.pk], now=now) for stream in sight.streams
         ],
     }
 

@@ -79,6 +79,22 @@ def read_kept(
             yield block
 
 
+def kept_offsets(
+    store: OpenedStore, topic: str, queue: int, start: int, stop: int
+) -> NDArray[np.int64]:
+    """Return the offsets of a stretch of a queue that are kept, ascending. Raises StoreDamaged."""
+    part = _opened(store, topic, queue)
+    if part is None:
+        return np.empty(0, dtype=np.int64)
+    with closing(part):
+        found = [
+            part.block(number, wait=True)["queue_offset"].astype(np.int64)
+            for number in range(max(part.block_below(start), 0), part.block_below(stop) + 1)
+        ]
+    offsets = np.concatenate([np.empty(0, dtype=np.int64), *found])
+    return offsets[(offsets >= start) & (offsets < stop)]
+
+
 def first_kept(store: OpenedStore, wanted: QueueSlice, column: str, value: int) -> int | None:
     """Return the first offset of a slice whose row's `column`, a rising one, is not below `value`.
 

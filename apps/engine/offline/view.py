@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from apps.engine.broker import catalogfile
 from apps.engine.broker.catalog import FILE as CATALOG
@@ -23,7 +24,7 @@ from apps.engine.files.backend import Disk
 from apps.engine.log.checkpoint import load_checkpoint
 from apps.engine.log.tail import Frame
 from apps.engine.offline.entries import EntryFiles
-from apps.engine.offline.kept import KeptRange, kept_range
+from apps.engine.offline.kept import KeptRange, kept_offsets, kept_range
 from apps.engine.offline.opened import OpenedStore
 from apps.engine.offline.slices import QueueExtent, QueueSlice
 from apps.engine.offline.tail import Key, QueueTail, collect, step
@@ -180,6 +181,16 @@ class StoreView:
             frames=frames.astype(_OFFSETS).tobytes(),
             kept_stop=kept_stop,
         )
+
+    def kept(self, topic: str, queue: int, start: int, stop: int) -> tuple[int, NDArray[np.int64]]:
+        """Return up to which offset only kept messages are there, and which of a stretch those are.
+
+        0 and none for a queue of which nothing was compacted. Raises StoreDamaged.
+        """
+        found = self._kept_of((topic, queue))
+        if found is None:
+            return 0, np.empty(0, dtype=_OFFSETS)
+        return found.stop, kept_offsets(self.store, topic, queue, start, min(stop, found.stop))
 
     def log_offset(self, wanted: QueueSlice) -> int:
         """Return a log offset no message of a slice lies below: the start of the log at the least.

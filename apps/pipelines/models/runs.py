@@ -35,10 +35,11 @@ class PipelineRun(models.Model):
     """One run of a job over a window of time, its end not included.
 
     `key` is a digest of job, window, topics, parameters and code version: while a run of it is
-    active or done, asking again gives that one, unless it is asked to replace it. `percent` is of
-    the stage `stage`. Costs are of the driver and all its processes. `published` is set in the
-    transaction that made the run's files and rows visible. After `results_deleted_at` its rows of
-    results are gone for their age, and it is here for what came of it in the lake.
+    active or done, asking again gives that one, unless it is asked to replace it. `percent` and
+    `stage_rows_read` are of the stage `stage`. Costs are of the driver and all its processes.
+    `published` is set in the transaction that made the run's files and rows visible. After
+    `results_deleted_at` its rows of results are gone for their age, and it is here for what came of
+    it in the lake.
     """
 
     job = models.CharField(max_length=40)
@@ -65,6 +66,7 @@ class PipelineRun(models.Model):
 
     stage = models.CharField(max_length=100, blank=True)
     percent = models.FloatField(null=True)
+    stage_rows_read = models.PositiveBigIntegerField(null=True)
     rows_expected = models.PositiveBigIntegerField(null=True)
     rows_read = models.PositiveBigIntegerField(null=True)
     rows_written = models.PositiveBigIntegerField(null=True)

@@ -50,6 +50,14 @@ class Standing:
     durations_ms: Sequence[int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The last batch of a stream, and its rows a second; None is not known."""
+
+    last: StreamBatch | None
+    rows_per_s: float | None
+
+
 def standings(now: datetime) -> list[Standing]:
     """Return every job of the catalogue as it stands."""
     everything = PipelineRun.objects.all()
@@ -152,21 +160,30 @@ def streams() -> list[PipelineStream]:
     return list(PipelineStream.objects.order_by("name"))
 
 
-def stream_rates(of: Sequence[PipelineStream], now: datetime) -> Mapping[int, float]:
-    """Return how many rows a second each stream took in the last minute, by its number.
+def stream_paces(of: Sequence[PipelineStream], now: datetime) -> Mapping[int, Pace]:
+    """Return the last batch of each stream, and how fast each one is, by its number."""
+    return {one.pk: stream_pace(one, now) for one in of}
 
-    One that began less than a minute ago is measured since then; one that has not told anything
-    has no rate.
+
+def stream_pace(of: PipelineStream, now: datetime) -> Pace:
+    """Return the last batch of a stream, and how many rows a second it took in the last minute.
+
+    One that began less than a minute ago is measured since then; one that does not run, or has not
+    told anything, has no rate.
     """
-    found: dict[int, float] = {}
-    for stream in of:
-        if stream.started_at is None or stream.updated_at is None:
-            continue
-        began = max(stream.started_at, now - RATE_SPAN)
-        span_s = max((now - began).total_seconds(), 1.0)
-        newest = stream.batches.order_by("-pk").values_list("ended_at", "rows")[:RATE_BATCHES]
-        found[stream.pk] = sum(rows for at, rows in newest if at >= began) / span_s
-    return found
+    newest = list(of.batches.order_by("-pk")[:RATE_BATCHES])
+    last = newest[0] if newest else None
+    if of.started_at is None or of.updated_at is None or not is_running(of, now):
+        return Pace(last=last, rows_per_s=None)
+    began = max(of.started_at, now - RATE_SPAN)
+    span_s = max((now - began).total_seconds(), 1.0)
+    rows = sum(batch.rows for batch in newest if batch.ended_at >= began)
+    return Pace(last=last, rows_per_s=rows / span_s)
+
+
+def is_running(stream: PipelineStream, now: datetime) -> bool:
+    """Say whether a process has the stream at this moment."""
+    return stream.is_wanted and stream.lease_ends_at is not None and stream.lease_ends_at > now
 
 
 def stream(name: str) -> PipelineStream:

@@ -31,6 +31,7 @@ class Progress:
 
     stage: str = ""
     percent: float | None = None
+    rows_read: int | None = None
     rows_expected: int | None = None
     cpu_ms: int | None = None
     memory_bytes_max: int | None = None
@@ -87,6 +88,7 @@ def renew(run: PipelineRun, progress: Progress) -> Told:
         lease_ends_at=Now() + LEASE,
         stage=progress.stage[:100],
         percent=progress.percent,
+        stage_rows_read=progress.rows_read,
         rows_expected=progress.rows_expected,
         cpu_ms=progress.cpu_ms,
         memory_bytes_max=progress.memory_bytes_max,

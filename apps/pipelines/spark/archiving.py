@@ -62,7 +62,9 @@ def archive(
         most = int(run.parameters.get("segments", _SEGMENTS_A_RUN))
         wanted = [span for span in whole_segments(view) if span[0] >= begin][:most]
         topics = view.matching(".*")
-        extents = logreading.look(view, topics)
+        # What compaction has replaced is to be gone, and what it keeps stays beside the log.
+        passed_over = [topic for topic in topics if view.is_compacted(topic)]
+        extents = logreading.look(view, set(topics).difference(passed_over))
         files: list[StagedFile] = []
         inputs: list[InputRange] = []
         copies: list[SegmentCopy] = []
@@ -111,7 +113,7 @@ def archive(
         facets={
             "store": extents.store_id,
             "lost": lost,
-            "passedOver": list(extents.passed_over),
+            "passedOver": passed_over,
             "segments": [[one.first_log_offset, one.end_log_offset, one.crc32] for one in copies],
         },
     )

@@ -6,7 +6,7 @@ So a message is in bronze once, whatever is killed, and whether this or a stream
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import presence
 from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
 from apps.pipelines.spark import logreading
-from apps.pipelines.spark.logreading import Key, Ranges, messages_of
+from apps.pipelines.spark.logreading import Extents, Key, Ranges, messages_of
 from apps.pipelines.spark.staging import Staging, check_offsets
 from apps.pipelines.tables import TABLES
 
@@ -34,13 +34,17 @@ MESSAGES, TRACE = TABLES["bronze.messages"], TABLES["bronze.trace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be copied: settled ranges, where positions were, and what is gone already."""
+    """What is to be copied: settled ranges, where positions were, and what is gone already.
+
+    Of `compacted` topics the ranges have offsets that were replaced; `replaced` is how many.
+    """
 
     store_id: str
     ranges: Ranges
     known: Mapping[Key, int]
     lost: Ranges
-    passed_over: tuple[str, ...]
+    compacted: frozenset[str]
+    replaced: int
 
     def of(self, *, traces: bool) -> dict[Key, tuple[int, int]]:
         """Return the ranges of messages, or of traces."""
@@ -54,23 +58,33 @@ def plan(store: Path, topics: Collection[str]) -> Plan:
     """
     view = StoreView(store)
     try:
-        extents = logreading.look(view, topics or wanted_topics(view))
+        return _planned(view, logreading.look(view, topics or wanted_topics(view)))
     finally:
         view.close()
+
+
+def _planned(view: StoreView, extents: Extents) -> Plan:
     known = positions(extents.store_id)
-    ranges, lost = {}, {}
+    ranges, lost, replaced = {}, {}, 0
     for key, extent in extents.queues.items():
         begin = known.get(key, extent.min_offset)
         if begin < extent.min_offset:
             lost[key] = (begin, extent.min_offset)
             told_lost(key, begin, extent.min_offset)
-        ranges[key] = (max(begin, extent.min_offset), extent.max_offset)
+        first, end = max(begin, extent.min_offset), extent.max_offset
+        if first >= end:
+            continue
+        ranges[key] = (first, end)
+        if key[0] in extents.compacted:
+            border, kept = view.kept(*key, first, end)
+            replaced += max(0, min(border, end) - first) - len(kept)
     return Plan(
         store_id=extents.store_id,
-        ranges={key: span for key, span in ranges.items() if span[0] < span[1]},
+        ranges=ranges,
         known=known,
         lost=lost,
-        passed_over=extents.passed_over,
+        compacted=extents.compacted,
+        replaced=replaced,
     )
 
 
@@ -108,9 +122,13 @@ def ingest(
 ) -> Publication:
     """Stage what is new in the log. Raises NotReconciled, and what the source raises."""
     planned = plan(place.store, run.topics)
-    tell("reading the log", logreading.rows_of(planned.ranges))
-    copied = _copied(spark, planned.of(traces=False), place, staging)
+    tell("reading the log", logreading.rows_of(planned.ranges) - planned.replaced)
+    copied = _copied(spark, planned, place, staging)
     traced = _traced(spark, planned.of(traces=True), place, staging)
+    # A round between plan and task may have replaced more: the files were compared with what is
+    # kept, and say how many messages there were.
+    rows = {key: end - first for key, (first, end) in planned.ranges.items()}
+    rows.update(copied.rows)
     return Publication(
         files=(*copied.files, *traced.files),
         inputs=[
@@ -120,18 +138,18 @@ def ingest(
                 queue=queue,
                 first_offset=first,
                 end_offset=end,
-                rows=end - first,
+                rows=rows[topic, queue],
             )
             for (topic, queue), (first, end) in sorted(planned.ranges.items())
         ],
         moves=moves(planned),
-        rows_expected=logreading.rows_of(planned.ranges),
+        rows_expected=sum(rows.values()),
         rows_read=copied.read + traced.read,
         rows_made=copied.made + traced.made,
         facets={
             "store": planned.store_id,
             "lost": [[*key, *span] for key, span in sorted(planned.lost.items())],
-            "passedOver": list(planned.passed_over),
+            "compacted": sorted({topic for topic, _ in planned.ranges} & planned.compacted),
         },
     )
 
@@ -158,15 +176,19 @@ class Copied:
     files: tuple[StagedFile, ...] = ()
     read: int = 0
     made: int = 0
+    rows: Mapping[Key, int] = field(default_factory=dict)
 
 
-def _copied(spark: "SparkSession", ranges: Ranges, place: Place, staging: Staging) -> Copied:
+def _copied(spark: "SparkSession", planned: Plan, place: Place, staging: Staging) -> Copied:
+    ranges = planned.of(traces=False)
     if not ranges:
         return Copied()
     rows, read = counted(logreading.read(spark, place.store, ranges))
-    files = staging.write(messages_of(rows, bodies=place.bodies), MESSAGES)
-    check_offsets(files, ranges)
-    return Copied(files=tuple(files), read=read(), made=logreading.rows_of(ranges))
+    messages = messages_of(rows, bodies=place.bodies, compacted=planned.compacted)
+    files = staging.write(messages, MESSAGES)
+    kept = logreading.kept_now(place.store, ranges, planned.compacted)
+    counts = check_offsets(files, ranges, kept)
+    return Copied(files=tuple(files), read=read(), made=sum(counts.values()), rows=counts)
 
 
 def _traced(spark: "SparkSession", ranges: Ranges, place: Place, staging: Staging) -> Copied:

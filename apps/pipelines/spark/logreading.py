@@ -11,6 +11,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from apps.engine.codec import layout
 from apps.engine.codec import properties as names
 from apps.engine.errors import UnknownTopic
@@ -40,31 +43,58 @@ Ranges = Mapping[Key, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Extents:
-    """What a store has at one moment. `passed_over` are compacted topics: a lake of all messages
-    has no use for what is left of them.
-    """
+    """What a store has at one moment; `compacted` are those of the topics that are compacted."""
 
     store_id: str
     queues: Mapping[Key, QueueExtent]
-    passed_over: tuple[str, ...]
+    compacted: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A stretch of a compacted queue: below `border` just `offsets` int64[n] must be there."""
+
+    border: int
+    offsets: NDArray[np.int64]
+
+    def missing(self, first: int, end: int, found: NDArray[np.int64]) -> int:
+        """Return how many offsets of a stretch must be there and are not in `found`."""
+        kept = self.offsets[(self.offsets >= first) & (self.offsets < end)]
+        behind = np.arange(max(first, self.border), end)
+        must = np.union1d(kept, behind)
+        return len(must) - int(np.isin(must, found).sum())
 
 
 def look(view: StoreView, topics: Collection[str]) -> Extents:
     """Return the queues of topics; a topic that is not there has none."""
     queues: dict[Key, QueueExtent] = {}
-    passed_over = []
     for topic in sorted(topics):
-        if view.is_compacted(topic):
-            passed_over.append(topic)
-            continue
         try:
             extents = view.extents(topic)
         except UnknownTopic:
             continue
         queues.update({(one.topic, one.queue): one for one in extents})
     return Extents(
-        store_id=view.store.identity.store_id.hex(), queues=queues, passed_over=tuple(passed_over)
+        store_id=view.store.identity.store_id.hex(),
+        queues=queues,
+        compacted=frozenset(topic for topic in topics if view.is_compacted(topic)),
     )
+
+
+def kept_now(store: Path, ranges: Ranges, compacted: Collection[str]) -> dict[Key, Kept]:
+    """Return what is kept of ranges of compacted topics at this moment.
+
+    A round only ever takes away. So what was copied before must have all of it, and whatever else
+    of those offsets it lacks was replaced.
+    """
+    chosen = {key: span for key, span in ranges.items() if key[0] in compacted}
+    if not chosen:
+        return {}
+    view = StoreView(store)
+    try:
+        return {key: Kept(*view.kept(*key, *span)) for key, span in chosen.items()}
+    finally:
+        view.close()
 
 
 def rows_of(ranges: Ranges) -> int:
@@ -101,7 +131,9 @@ def _by_topic(queues: Mapping[Key, int]) -> dict[str, list[int]]:
     return document
 
 
-def messages_of(rows: "DataFrame", *, bodies: bool = True) -> "DataFrame":
+def messages_of(
+    rows: "DataFrame", *, bodies: bool = True, compacted: Collection[str] = ()
+) -> "DataFrame":
     """Return rows of the source as `bronze.messages` has them; without `bodies` those are null.
 
     A message is numbered by SEQ_PRODUCER where a client has numbered it, and else by what an
@@ -158,6 +190,7 @@ def messages_of(rows: "DataFrame", *, bodies: bool = True) -> "DataFrame":
         "body_bytes": sql.octet_length("value"),
         "properties": said,
         "body": column("value") if bodies else sql.lit(None).cast("binary"),
+        "is_compacted": column("topic").isin(sorted(compacted)) if compacted else sql.lit(False),
     }
     with_properties = rows.withColumn("properties", sql.map_from_entries(pairs))
     return with_properties.select(*(made[name].alias(name) for name in MESSAGES.names()))

@@ -49,3 +49,8 @@ def of_producers(messages: "DataFrame", window: Window) -> "DataFrame":
     return of_users(messages, window).where(
         sql.col("origin_topic").isNull() & sql.col("resent_by").isNull()
     )
+
+
+def may_follow_replaced() -> "Column":
+    """Say whether messages before this one may have been replaced: its topic was compacted."""
+    return sql.coalesce(sql.col("is_compacted"), sql.lit(False))

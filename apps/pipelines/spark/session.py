@@ -50,6 +50,8 @@ def spark_settings(directory: Path, master: str) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.local.dir": str(directory / "local"),
             "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS_LOCAL),
+            # So often a task says how many rows it has read by now.
+            "spark.executor.heartbeatInterval": "2s",
         }
     else:
         found |= {

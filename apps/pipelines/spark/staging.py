@@ -21,6 +21,7 @@ from apps.pipelines import lakepaths
 from apps.pipelines.columns import Table
 from apps.pipelines.errors import NotReconciled
 from apps.pipelines.services.publications import StagedFile
+from apps.pipelines.spark.logreading import Kept, Key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +35,6 @@ SETTINGS = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
 }
 
-Key = tuple[str, int]
 Offsets = dict[Key, NDArray[np.int64]]
 
 
@@ -156,14 +156,33 @@ def queue_offsets(files: Sequence[StagedFile]) -> Offsets:
     return {key: np.sort(np.concatenate(found)) for key, found in parts.items()}
 
 
-def check_offsets(files: Sequence[StagedFile], ranges: Mapping[Key, tuple[int, int]]) -> None:
-    """Raise NotReconciled unless files have each message of each range once, and no other."""
+def check_offsets(
+    files: Sequence[StagedFile],
+    ranges: Mapping[Key, tuple[int, int]],
+    kept: Mapping[Key, Kept] | None = None,
+) -> dict[Key, int]:
+    """Return how many messages of each range files have: each once, and no other.
+
+    Of queues that are named by `kept` some may have been replaced, but none of those. Raises
+    NotReconciled.
+    """
     found = queue_offsets(files)
+    kept = kept or {}
     for key in sorted({*found, *ranges}):
         first, end = ranges.get(key, (0, 0))
-        offsets = found.get(key, np.empty(0, dtype=np.int64))
-        if not np.array_equal(offsets, np.arange(first, end)):
-            raise NotReconciled(
-                f"{key[0]}/{key[1]}: offsets {first} to {end} were expected once each, and there "
-                f"are {len(offsets)}, {len(np.unique(offsets))} of them different"
+        offsets = found.setdefault(key, np.empty(0, dtype=np.int64))
+        if key in kept:
+            is_whole = (
+                bool(np.all(np.diff(offsets) > 0))
+                and bool(np.all((offsets >= first) & (offsets < end)))
+                and not kept[key].missing(first, end, offsets)
             )
+        else:
+            is_whole = np.array_equal(offsets, np.arange(first, end))
+        if not is_whole:
+            what = "that were not replaced" if key in kept else "each"
+            raise NotReconciled(
+                f"{key[0]}/{key[1]}: offsets {first} to {end} were expected once, {what}, and "
+                f"there are {len(offsets)}, {len(np.unique(offsets))} of them different"
+            )
+    return {key: len(offsets) for key, offsets in found.items()}

@@ -6,7 +6,6 @@ nothing. Knows Spark's streams and publishing; not who starts a stream.
 """
 
 import logging
-import re
 import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -45,8 +44,8 @@ def stream(
 ) -> Any:
     """Start a stream and return Spark's query; `row` is the stream's, and this is its worker.
 
-    It copies the topics of the row, or all that are there and will be but the broker's inner ones
-    and compacted ones. `trigger` is Spark's, by default `processingTime="10 seconds"`. Raises
+    It copies the topics of the row, or all that are there and will be but the broker's inner ones.
+    `trigger` is Spark's, by default `processingTime="10 seconds"`. Raises
     EngineError where there is no whole store.
     """
     store_id, options = _options(place, row)
@@ -81,8 +80,7 @@ def _options(place: Place, row: PipelineStream) -> tuple[str, dict[str, str]]:
     if row.topics:
         options["subscribe"] = ",".join(row.topics)
     else:
-        others = "|".join(map(re.escape, extents.passed_over))
-        options["subscribePattern"] = f"(?!(?:{others})$).*" if others else ".*"
+        options["subscribePattern"] = ".*"
     return extents.store_id, options
 
 
@@ -125,16 +123,23 @@ class BatchPublisher:
             _log.info("batch_repeated", extra=extra)
         if not fresh:
             return
-        for key, (first, _) in fresh.items():
-            if first > known.get(key, first):
+        compacted = self._compacted(fresh)
+        for key, (first, end) in fresh.items():
+            if first <= known.get(key, first):
+                continue
+            if key[0] in compacted:
+                # What lies between was replaced, which is looked at with the rest.
+                fresh[key] = (known[key], end)
+            else:
                 ingesting.told_lost(key, known[key], first)
         token = secrets.token_hex(4)
         staged = lakepaths.stream_staging(self._place.lake, self._row.pk, token)
         with Staging(staged) as staging:
             watched, read = ingesting.counted(_those(rows, fresh, found))
-            files = staging.write(messages_of(watched, bodies=self._place.bodies), MESSAGES)
-            check_offsets(files, fresh)
-            count = logreading.rows_of(fresh)
+            messages = messages_of(watched, bodies=self._place.bodies, compacted=compacted)
+            files = staging.write(messages, MESSAGES)
+            kept = logreading.kept_now(self._place.store, fresh, compacted)
+            count = sum(check_offsets(files, fresh, kept).values())
             publication = Publication(
                 files=files,
                 moves=[
@@ -161,6 +166,14 @@ class BatchPublisher:
                 token=token,
                 duration_ms=self._clock.monotonic_ms() - began_ms,
             )
+
+    def _compacted(self, ranges: Mapping[Key, tuple[int, int]]) -> frozenset[str]:
+        """Return which of the topics are compacted now."""
+        view = StoreView(self._place.store)
+        try:
+            return frozenset(topic for topic, _ in ranges if view.is_compacted(topic))
+        finally:
+            view.close()
 
 
 def _ranges(rows: "DataFrame") -> dict[Key, tuple[int, int]]:

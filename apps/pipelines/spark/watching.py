@@ -6,6 +6,7 @@ Knows rows and a group of jobs by what it can do; no session.
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -110,8 +111,9 @@ class Watch:
             self._metered_ms = now_ms
             self._meter.take()
         stage, rows = self._stage
+        tasks = self._group.tasks() if stage else Tasks()
         progress = Progress(
-            stage=stage, percent=self._group.tasks().percent if stage else None, rows_expected=rows
+            stage=stage, percent=tasks.percent, rows_read=tasks.rows_read, rows_expected=rows
         )
         told = self._exchange(progress, now_ms)
         if self.why is None and told is not None:
@@ -134,10 +136,8 @@ class Watch:
             else:
                 told = claims.renew(
                     self._run,
-                    Progress(
-                        stage=progress.stage,
-                        percent=progress.percent,
-                        rows_expected=progress.rows_expected,
+                    replace(
+                        progress,
                         cpu_ms=self._meter.cpu_ms,
                         memory_bytes_max=self._meter.memory_bytes_max,
                     ),

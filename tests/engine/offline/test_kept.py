@@ -102,6 +102,11 @@ async def test_what_is_kept_and_the_log_behind_it_are_what_the_broker_serves(
             records, lost, _ = found(view, [view.cut("t", 0, start, stop)])
             assert records == [one for one in served if start <= one.queue_offset < stop]
             assert lost == []
+            border, kept = view.kept("t", 0, start, stop)
+            assert border == kept_stop
+            assert kept.tolist() == [
+                one.queue_offset for one in records if one.queue_offset < border
+            ]
 
     extent = view.extent("t", 0)
     for one in chance.sample(served, 10):

@@ -197,6 +197,9 @@ def broken() -> Lake:
         lake.message("young", 0, 5 * number - 180, queue_offset=number)
     for number in range(9):
         lake.message("rare", 0, 100 * number - 1000, queue_offset=number)
+    for offset in (0, 3, 9):
+        lake.message("state", 0, 50 + offset, queue_offset=offset, is_compacted=True)
+    lake.delivery("g", "state", 0, 2, 51, stored_at=at(51))
     lake.delivery("g", "bad", 0, 100, 1, stored_at=at(1))
     lake.delivery("g", "bad", 0, 999, 2, stored_at=at(1))
     lake.delivery("g", "bad", 0, 998, 2, stored_at=at(-10_000))
@@ -256,6 +259,9 @@ def _add_what_has_no_numbers_to_miss(lake: Lake) -> None:
         lake.message(
             "orders", 2, seq, producer="sink", seq=seq, numbering="idempotent", epoch=epoch(0)
         )
+    # Replaced ones are not lost.
+    for seq in (1, 4, 9):
+        lake.numbered("state", 0, "shop", seq, seq, queue_offset=seq - 1, is_compacted=True)
     for seq in (1, 7):
         lake.numbered(
             "%RETRY%billing", 0, "shop", seq, seq, origin_topic="orders", queue_offset=seq

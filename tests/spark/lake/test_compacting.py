@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,6 +23,7 @@ from apps.pipelines.selectors import lake as selector
 from apps.pipelines.services import publishing
 from apps.pipelines.services.publications import Publication
 from apps.pipelines.spark import compacting
+from apps.pipelines.spark.logreading import Kept
 from apps.pipelines.spark.schemas import arrow_schema, checked
 from apps.pipelines.spark.staging import Staging, check_offsets, described
 from apps.pipelines.tables import TABLES
@@ -64,6 +66,7 @@ def a_table(first: int, end: int, *, at: datetime = AT) -> Any:
         "timestamp": at,
         "map<string,string>": {"a": "b"},
         "binary": b"body",
+        "boolean": False,
     }
     rows = [
         {column.name: values[column.kind.value] for column in MESSAGES.columns}
@@ -194,6 +197,38 @@ def test_each_offset_must_be_there_once(tmp_path: Path, span: tuple[int, int]) -
     ):
         with pytest.raises(NotReconciled):
             check_offsets(files, ranges)
+
+
+@pytest.mark.parametrize(
+    ("border", "kept", "is_whole"),
+    [
+        # As it was copied, and with a round since: it took some, and went on beyond the end.
+        (4, [1, 3], True),
+        (6, [3, 4], True),
+        (90, [5, 70], True),
+        # One that is kept was not copied, one in the log was not, one that was is another queue's.
+        (4, [0, 1, 3], False),
+        (2, [1], False),
+        (0, [], False),
+    ],
+)
+def test_of_a_compacted_queue_what_is_kept_must_be_there(
+    tmp_path: Path, border: int, kept: list[int], is_whole: bool
+) -> None:
+    rows = a_table(0, 6).filter(pa.array([False, True, False, True, True, True]))
+    pq.write_table(rows, tmp_path / "a.parquet")
+    file = described(tmp_path / "a.parquet", MESSAGES, topic="orders", day=date(2026, 3, 1))
+    ranges = {("orders", 0): (0, 6)}
+    known = {("orders", 0): Kept(border, np.array(kept, dtype=np.int64))}
+
+    if is_whole:
+        assert check_offsets([file], ranges, known) == {("orders", 0): 4}
+        for files, others in (([file, file], ranges), ([file], {("orders", 0): (2, 6)})):
+            with pytest.raises(NotReconciled):
+                check_offsets(files, others, known)
+    else:
+        with pytest.raises(NotReconciled, match="not replaced"):
+            check_offsets([file], ranges, known)
 
 
 def test_a_result_keeps_what_its_table_promises() -> None:

@@ -53,7 +53,9 @@ def test_a_group_tells_how_many_tasks_are_done_and_is_cancelled(spark: Any) -> N
 
     assert whole.done == whole.total > 3
     assert whole.percent == 100.0
+    assert whole.rows_read == 1000
     assert seen[0].done < seen[0].total
+    assert seen[0].rows_read is None
     assert meter.cpu_ms > 0
     assert meter.memory_bytes_max > 100_000_000
     assert session.is_alive(spark)

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from apps.core.pagination import rfc3339
 from apps.pipelines import conf
 from apps.pipelines.api.views import files as file_views
 from apps.pipelines.models import PipelineRun, PipelineStream, RunInput, StreamBatch
@@ -50,6 +51,13 @@ def test_asking_twice_gives_the_same_run_and_says_where_it_is() -> None:
     assert first["Location"] == f"{BASE}/runs/{first.json()['id']}"
     assert first.json()["id"] == second.json()["id"]
     assert first.json()["state"] == "queued"
+
+
+@pytest.mark.parametrize(("state", "told"), [("running", 70), ("failed", None)])
+def test_rows_of_a_stage_are_told_while_it_goes_on(state: str, told: int | None) -> None:
+    made = run("loss", state=state, stage="reading", stage_rows_read=70)
+
+    assert get(f"/runs/{made.pk}").json()["stage_rows_read"] == told
 
 
 def test_asking_for_what_is_done_is_200_and_replacing_it_is_202() -> None:
@@ -243,7 +251,10 @@ def test_streams_and_their_batches_are_listed() -> None:
             stream=stream, number=number, rows=5, duration_ms=900, ended_at=NOW
         )
 
-    assert get("/streams").json()["items"] == [get("/streams/ingest").json()]
+    (told,) = get("/streams").json()["items"]
+    assert told == get("/streams/ingest").json()
+    names = ("batch", "batch_rows", "batch_ended_at", "rows_per_s", "lag")
+    assert [told[name] for name in names] == ["2", 5, rfc3339(NOW), None, 7]
     first = get("/streams/ingest/batches", limit="2").json()
     rest = get("/streams/ingest/batches", cursor=first["next_cursor"]).json()
     assert [one["number"] for one in first["items"] + rest["items"]] == ["2", "1", "0"]

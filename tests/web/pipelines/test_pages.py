@@ -158,13 +158,14 @@ def test_topic_and_time_are_chosen_by_the_address(browser: Client) -> None:
 
 
 def test_a_run_that_goes_on_refreshes_itself_and_can_be_called_off(browser: Client) -> None:
-    made = run("loss", state="running", stage="reading", percent=43.2)
+    made = run("loss", state="running", stage="reading", percent=43.2, stage_rows_read=1_216)
 
     page = browser.get(f"/pipelines/runs/{made.pk}/").content.decode()
     answer = browser.post(f"/pipelines/runs/{made.pk}/cancel", follow=True)
 
     assert '<meta http-equiv="refresh" content="2">' in page
     assert 'value="43"' in page
+    assert ">1,216</b> rows read" in page
     assert "Being called off" in text_of(answer)
     made.refresh_from_db()
     assert made.cancel_requested

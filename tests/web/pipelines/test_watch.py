@@ -60,7 +60,7 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_for_how_long(
 ) -> None:
     made = run(
         "loss", state="running", stage="reading inputs", percent=43.2, rows_expected=500,
-        started_at=NOW - 9 * SECOND, cpu_ms=1_200,
+        stage_rows_read=216, started_at=NOW - 9 * SECOND, cpu_ms=1_200,
     )  # fmt: skip
 
     watch.take(look)
@@ -68,6 +68,7 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_for_how_long(
     (shown,) = rows_of(watch, "running")
     assert (shown["id"], shown["stage"], shown["percent"]) == (made.pk, "reading inputs", 43)
     assert (shown["rows_expected"], shown["elapsed_ms"], shown["cpu_ms"]) == (500, 9_000, 1_200)
+    assert shown["rows_so_far"] == 216
     assert shown["state_said"] == "running 43 %"
     (job,) = [row for row in rows_of(watch, "jobs") if row["name"] == "loss"]
     assert (job["said"], job["last"]["id"]) == ("running 43 %", made.pk)
@@ -111,22 +112,34 @@ def test_readings_come_every_second_while_something_runs_and_are_rarer_otherwise
     assert (while_it_runs, at_once, later, watch.is_due()) == (True, False, True, True)
 
 
-def test_a_stream_tells_rows_a_second_of_the_last_minute_and_its_lag() -> None:
-    for name, started_s in (("long", 600), ("new", 10), ("never", None)):
+def test_a_stream_tells_its_last_batch_its_rows_a_second_and_its_lag_while_it_runs() -> None:
+    for name, started_s, lease_s in (
+        ("long", 600, 20), ("new", 10, 20), ("never", None, 20), ("silent", 600, -5),
+    ):  # fmt: skip
         stream = PipelineStream.objects.create(
-            name=name, lag=5, topics=["a", "b"],
+            name=name, lag=5, batch=2, topics=["a", "b"],
+            worker="w", lease_ends_at=NOW + lease_s * SECOND,
             started_at=None if started_s is None else NOW - started_s * SECOND,
             updated_at=NOW,
         )  # fmt: skip
-        for number, ago_s in enumerate((3, 8, 90)):
+        # The batch that goes on is published before Spark tells of it.
+        for number, ago_s in enumerate((90, 8, 4, 3)):
             StreamBatch.objects.create(
-                stream=stream, number=number, rows=600, duration_ms=9, ended_at=NOW - ago_s * SECOND
-            )
+                stream=stream, number=number, rows=400 + number, duration_ms=9,
+                ended_at=NOW - ago_s * SECOND,
+            )  # fmt: skip
+    PipelineStream.objects.create(name="young", worker="w", lease_ends_at=NOW + SECOND)
 
     streams: Any = picture_of(look(NOW))["streams"]
 
-    assert {row["name"]: row["rate"] for row in streams} == {"long": 20, "new": 120, "never": None}
-    assert {(row["lag"], row["topics"]) for row in streams} == {(5, "a, b")}
+    rates = {"long": 1206 / 60, "new": 120.6, "never": None, "silent": None, "young": None}
+    assert {row["name"]: row["rate"] for row in streams} == pytest.approx(rates)
+    lags = {"long": 5, "new": 5, "never": 5, "silent": None, "young": None}
+    assert {row["name"]: row["lag"] for row in streams} == lags
+    batch = ("batch", "batch_rows", "batch_ms", "batch_s")
+    told = {row["name"]: [row[name] for name in batch] for row in streams}
+    assert told == {name: [3, 403, 9, 3] for name in rates} | {"young": [None] * 4}
+    assert [row["topics"] for row in streams] == ["a, b"] * 4 + ["all"]
 
 
 def test_a_database_that_is_away_makes_the_rows_stale_and_never_young(
@@ -200,4 +213,4 @@ async def test_viewers_are_pushed_how_far_a_run_is(watch: PipelinesWatch, clock:
 
 
 def seen(now: datetime, *runs: PipelineRun) -> Sight:
-    return Sight(at=now, jobs=(), followed=runs, newest=runs, streams=(), stream_rates={})
+    return Sight(at=now, jobs=(), followed=runs, newest=runs, streams=(), paces={})

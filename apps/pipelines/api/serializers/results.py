@@ -9,6 +9,7 @@ from apps.pipelines.columns import Table
 from apps.pipelines.exporting import json_value
 from apps.pipelines.models import PipelineStream, StreamBatch
 from apps.pipelines.models.results.result import Result
+from apps.pipelines.selectors.runs import Pace
 
 
 class ColumnDocument(serializers.Serializer[Any]):
@@ -70,7 +71,14 @@ class StreamDocument(serializers.Serializer[Any]):
     started_at = serializers.DateTimeField(allow_null=True)
     updated_at = serializers.DateTimeField(allow_null=True)
     batch = serializers.CharField(allow_null=True, help_text="Number of its last batch.")
-    lag = serializers.IntegerField(allow_null=True, help_text="Messages it has yet to read.")
+    batch_rows = serializers.IntegerField(allow_null=True, help_text="Of its last batch.")
+    batch_ended_at = serializers.DateTimeField(allow_null=True)
+    rows_per_s = serializers.FloatField(
+        allow_null=True, help_text="Of the last minute; null when it does not run."
+    )
+    lag = serializers.IntegerField(
+        allow_null=True, help_text="Messages it had yet to read at `updated_at`."
+    )
     error = serializers.CharField(help_text="How it last ended.")
 
 
@@ -133,8 +141,10 @@ def rendered_row(table: Table, row: Result) -> dict[str, object]:
     }
 
 
-def rendered_stream(stream: PipelineStream) -> dict[str, object]:
+def rendered_stream(stream: PipelineStream, pace: Pace) -> dict[str, object]:
     """Build the JSON shape of a stream."""
+    last = pace.last
+    number = stream.batch if last is None else last.number
     return {
         "name": stream.name,
         "topics": stream.topics,
@@ -143,7 +153,10 @@ def rendered_stream(stream: PipelineStream) -> dict[str, object]:
         "lease_ends_at": rfc3339_or_none(stream.lease_ends_at),
         "started_at": rfc3339_or_none(stream.started_at),
         "updated_at": rfc3339_or_none(stream.updated_at),
-        "batch": None if stream.batch is None else str(stream.batch),
+        "batch": None if number is None else str(number),
+        "batch_rows": None if last is None else last.rows,
+        "batch_ended_at": None if last is None else rfc3339(last.ended_at),
+        "rows_per_s": pace.rows_per_s,
         "lag": stream.lag,
         "error": stream.error,
     }

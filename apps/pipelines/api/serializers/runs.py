@@ -74,7 +74,11 @@ class PipelineRunDocument(serializers.Serializer[Any]):
     stage = serializers.CharField(allow_null=True)
     percent = serializers.FloatField(allow_null=True, help_text="Of the stage.")
     rows_expected = serializers.IntegerField(allow_null=True)
-    rows_read = serializers.IntegerField(allow_null=True)
+    stage_rows_read = serializers.IntegerField(
+        allow_null=True,
+        help_text="By the stage so far, a row as often as it is read; null when none goes on.",
+    )
+    rows_read = serializers.IntegerField(allow_null=True, help_text="Known when it is done.")
     rows_written = serializers.IntegerField(allow_null=True)
     error = serializers.CharField()
     duration_ms = serializers.IntegerField(allow_null=True)
@@ -182,6 +186,7 @@ def rendered_run(run: PipelineRun) -> dict[str, object]:
         "stage": run.stage or None,
         "percent": run.percent,
         "rows_expected": run.rows_expected,
+        "stage_rows_read": run.stage_rows_read if run.state == RunState.RUNNING else None,
         "rows_read": run.rows_read,
         "rows_written": run.rows_written,
         "error": run.error,

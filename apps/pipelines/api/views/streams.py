@@ -1,5 +1,6 @@
 """REST views of streams."""
 
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -27,7 +28,9 @@ class StreamListView(APIView):
     )
     def get(self, _request: Request) -> Response:
         """List the streams with their lag."""
-        return Response(listing([rendered_stream(one) for one in runs.streams()], None))
+        found = runs.streams()
+        paces = runs.stream_paces(found, timezone.now())
+        return Response(listing([rendered_stream(one, paces[one.pk]) for one in found], None))
 
 
 class StreamView(APIView):
@@ -40,7 +43,8 @@ class StreamView(APIView):
     )
     def get(self, _request: Request, stream: str) -> Response:
         """Return a stream and how far it is."""
-        return Response(rendered_stream(runs.stream(stream)))
+        found = runs.stream(stream)
+        return Response(rendered_stream(found, runs.stream_pace(found, timezone.now())))
 
 
 class BatchListView(APIView):

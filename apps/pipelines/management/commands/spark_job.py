@@ -123,6 +123,7 @@ class Command(BaseCommand):
                 Progress(
                     stage=run.stage or "waiting for another run of this job",
                     percent=run.percent,
+                    rows_read=run.stage_rows_read,
                     rows_expected=run.rows_expected,
                 )
             )
@@ -137,10 +138,12 @@ class Command(BaseCommand):
                     "run": run.pk,
                     "stage": progress.stage,
                     "percent": progress.percent,
+                    "rows_read": progress.rows_read,
                     "rows_expected": progress.rows_expected,
                 },
                 f"run {run.pk}: {progress.stage}"
-                + ("" if progress.percent is None else f", {progress.percent:.0f} %"),
+                + ("" if progress.percent is None else f", {progress.percent:.0f} %")
+                + ("" if progress.rows_read is None else f", {progress.rows_read:,} rows read"),
             )
 
         return say

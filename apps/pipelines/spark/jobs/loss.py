@@ -7,7 +7,13 @@ from pyspark.sql import functions as sql
 
 from apps.pipelines.spark import copies
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import SEQUENCE, before, of_producers, within
+from apps.pipelines.spark.relations import (
+    SEQUENCE,
+    before,
+    may_follow_replaced,
+    of_producers,
+    within,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,11 +54,12 @@ def run(inputs: Inputs, window: Window) -> Outputs:
 
 
 def _is_numbered() -> "Column":
-    """Say whether a message has a number of a kind that leaves none out."""
+    """Say whether a message has a number of a kind that leaves none out, and all others stayed."""
     return (
         (sql.col("numbering") == SEQUENCE)
         & sql.col("producer").isNotNull()
         & (sql.col("seq") >= _FIRST_NUMBER)
+        & ~may_follow_replaced()
     )
 
 

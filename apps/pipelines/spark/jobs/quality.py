@@ -8,7 +8,13 @@ from pyspark.sql import functions as sql
 
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.spark.jobs import Inputs, Outputs, Window
-from apps.pipelines.spark.relations import WORK_RESULTS, before, deliveries, within
+from apps.pipelines.spark.relations import (
+    WORK_RESULTS,
+    before,
+    deliveries,
+    may_follow_replaced,
+    within,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -112,10 +118,21 @@ def _of_places(messages: "DataFrame", window: Window) -> "DataFrame":
         messages.where(before("stored_at", window))
         .groupBy("topic", "queue")
         .agg(sql.max(sql.struct("queue_offset", "stored_at")).alias("last"))
-        .select("topic", "queue", "last.*", sql.lit(False).alias("is_now"))
+        .select(
+            "topic",
+            "queue",
+            "last.*",
+            sql.lit(False).alias("is_now"),
+            sql.lit(False).alias("is_compacted"),
+        )
     )
     rows = messages.where(within("stored_at", window)).select(
-        "topic", "queue", "queue_offset", "stored_at", sql.lit(True).alias("is_now")
+        "topic",
+        "queue",
+        "queue_offset",
+        "stored_at",
+        sql.lit(True).alias("is_now"),
+        may_follow_replaced().alias("is_compacted"),
     )
     in_order = Over.partitionBy("topic", "queue").orderBy("queue_offset", "stored_at")
     step = sql.col("queue_offset") - sql.lag("queue_offset").over(in_order)
@@ -124,6 +141,7 @@ def _of_places(messages: "DataFrame", window: Window) -> "DataFrame":
         .select(
             "topic",
             "is_now",
+            "is_compacted",
             step.alias("step"),
             (sql.col("stored_at") < sql.lag("stored_at").over(in_order)).alias("falls"),
         )
@@ -133,7 +151,10 @@ def _of_places(messages: "DataFrame", window: Window) -> "DataFrame":
             sql.count(sql.when(sql.col("step") == 0, 1)).alias("again"),
             sql.count(sql.when(sql.col("falls"), 1)).alias("falling"),
             sql.coalesce(
-                sql.sum(sql.when(sql.col("step") > 1, sql.col("step") - 1)), sql.lit(0)
+                sql.sum(
+                    sql.when((sql.col("step") > 1) & ~sql.col("is_compacted"), sql.col("step") - 1)
+                ),
+                sql.lit(0),
             ).alias("absent"),
         )
     )
@@ -161,7 +182,10 @@ def _of_trace(trace: "DataFrame") -> "DataFrame":
 
 
 def _of_both(trace: "DataFrame", messages: "DataFrame", window: Window) -> "DataFrame":
-    """Rule: a first delivery is of a message that is there, where it was stored in the lookback."""
+    """Rule: a first delivery is of a message that is there, where it was stored in the lookback.
+
+    Nobody can tell it of a compacted topic: what was replaced before it was copied is not there.
+    """
     place = ["topic", "queue", "queue_offset"]
     seen_from = window.start - timedelta(seconds=JOBS["quality"].lookback_s)
     judged = trace.where(
@@ -169,6 +193,8 @@ def _of_both(trace: "DataFrame", messages: "DataFrame", window: Window) -> "Data
         & (sql.col("stored_at") >= sql.lit(seen_from))
         & (sql.col("stored_at") < sql.lit(window.end))
     ).select(*place)
+    compacted = messages.where(may_follow_replaced()).select("topic").distinct()
+    judged = judged.join(sql.broadcast(compacted), "topic", "left_anti")
     # Kept ones are counted too: a rule that nobody broke is told as well.
     known = messages.select(*place).withColumn("is_known", sql.lit(True))
     found = (
