@@ -27,6 +27,7 @@ EngineError
 │   ├── StoreFull
 │   ├── OutOfMeans
 │   ├── Overloaded
+│   ├── QueueDamaged        what a queue's file lacks is being made again from the log
 │   ├── SyncStuck
 │   ├── FlushTimeout        stored, and not said to be on the disk
 │   ├── Stopping
@@ -200,6 +201,12 @@ class OutOfMeans(Busy):
     """The process can open no more files, or has no memory left; nothing was changed."""
 
     code = "out_of_means"
+
+
+class QueueDamaged(Busy):
+    """A file of the queue is not what was written; it is being made again from the log."""
+
+    code = "queue_damaged"
 
 
 class SyncStuck(Busy):

@@ -26,6 +26,8 @@ NAMES = frozenset(
         "checkpoint.after_replace",
         "derived.before_flush",
         "derived.after_flush",
+        "derived.before_remake",
+        "derived.after_remake",
         "journal.before_append",
         "journal.after_append",
         "files.allocate",

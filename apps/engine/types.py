@@ -523,3 +523,5 @@ class EngineStatus:
     quarantined_ranges: int = 0
     unreadable_messages: int = 0
     """How many messages lie in damaged places, as far as that can be told."""
+    damaged_queue_files: int = 0
+    """Files of consume queues that are not what was written, and are not made again yet."""

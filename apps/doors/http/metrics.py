@@ -148,6 +148,12 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
             "Messages in damaged places of the log.",
             status.unreadable_messages,
         ),
+        (
+            "mqweb_damaged_queue_files",
+            "gauge",
+            "Files of consume queues that are yet to be made again from the log.",
+            status.damaged_queue_files,
+        ),
     ):
         yield _one(name, kind, text, value)
     if status.retention is not None:

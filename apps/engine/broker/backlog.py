@@ -21,7 +21,7 @@ from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.clock import Clock
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
-from apps.engine.errors import StoreDamaged
+from apps.engine.errors import QueueDamaged, StoreDamaged
 from apps.engine.grouptypes import BlockedHead, QueueBacklog
 from apps.engine.types import MessageModel
 
@@ -189,7 +189,7 @@ class Backlog:
             return None, None
         if watch.stored_ms is None:
             # Where it is cold or damaged, a later listing finds it, once somebody has read it.
-            with suppress(ColdRead, StoreDamaged):
+            with suppress(ColdRead, StoreDamaged, QueueDamaged):
                 watch.stored_ms = self._times.of(queue, committed, wait=False)
         # The wall clock may have been set back since the message was stored.
         age_ms = None if watch.stored_ms is None else max(0, look.wall_ms - watch.stored_ms)

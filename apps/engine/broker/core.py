@@ -21,6 +21,7 @@ from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer.tuning import TimerTuning
+from apps.engine.errors import QueueDamaged
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
@@ -148,11 +149,11 @@ class Broker(Composed):
         return self.state.history.after(after, end=self.queues.queue(JOURNAL_TOPIC, 0).visible)
 
     def tags_since(self, topic: str, number: int, start: int) -> Set[int] | None:
-        """Return the tag hashes of what a queue shows from `start` on; None where it would wait."""
+        """Return the tag hashes of what a queue shows from `start` on; None where it cannot."""
         queue = self.queues.queue(topic, number)
         try:
             entries = queue.read(start, queue.visible - start, wait=False)
-        except ColdRead:
+        except (ColdRead, QueueDamaged):
             return None
         return set(np.unique(entries["tag_hash"]).tolist())
 

@@ -5,6 +5,7 @@ Knows the quarantine of the log and the consume queues; not how damage is found.
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from apps.engine.derived.compacted.part import PartDamaged
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.runfile import RunDamaged
-from apps.engine.errors import StoreDamaged
+from apps.engine.errors import QueueDamaged, StoreDamaged
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.quarantine import Unreadable
 from apps.engine.types import LostMessages, QuarantinedRange
@@ -33,13 +34,14 @@ class Damage:
         self.rebuild_runs: Callable[[RunDamaged], bool] = _cannot
         self.pass_over_kept: Callable[[PartDamaged], bool] = _cannot
         self._listeners: list[Callable[[set[tuple[str, int]]], None]] = []
+        self._told: set[tuple[object, ...]] = set()
 
     def on_lost(self, listener: Callable[[set[tuple[str, int]]], None]) -> None:
         """Call back with the queues that lost messages."""
         self._listeners.append(listener)
 
     def mark(self) -> None:
-        """Let readers pass over what is in quarantine, and tell of each place once a start."""
+        """Let readers pass over what is in quarantine, and tell of each new place."""
         for found in self._log.quarantine.ranges:
             if not found.is_complete:
                 # Only consume queues can tell what was in a segment that is gone.
@@ -121,7 +123,9 @@ class Damage:
         """Return the messages of a range: what its bytes tell, and what consume queues know."""
         known = {(one.topic, one.queue): one for one in found.lost}
         for queue in self._queues:
-            lost = _entries_within(queue, found)
+            lost = None
+            with suppress(QueueDamaged):  # What it has lost is found when it is made again.
+                lost = _entries_within(queue, found)
             if lost is not None:
                 known[queue.topic, queue.queue] = lost
         return tuple(known[key] for key in sorted(known))
@@ -135,6 +139,10 @@ class Damage:
             listener(places)
 
     def _tell(self, found: QuarantinedRange) -> None:
+        what = (found.log_offset, found.length_bytes, found.lost)
+        if what in self._told:
+            return
+        self._told.add(what)
         _log.error(
             "log_quarantined",
             extra={

@@ -31,7 +31,7 @@ from apps.engine.derived.timer.parcel import decode_head, encode_parcel, rows_of
 from apps.engine.derived.timer.rows import PARCEL_MESSAGES_MAX
 from apps.engine.derived.timer.store import TimerStore
 from apps.engine.derived.timer.tuning import TimerTuning
-from apps.engine.errors import DelayTooLong
+from apps.engine.errors import DelayTooLong, QueueDamaged
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk
 from apps.engine.log.commitlog import CommitLog
@@ -105,7 +105,7 @@ class Delays:
             if queue.topic == SCHEDULE_TOPIC and start < queue.end:
                 try:
                     found.append(int(queue.read(start, 1, wait=False)["log_offset"][0]))
-                except ColdRead:
+                except (ColdRead, QueueDamaged):
                     return 0
         return min(found)
 

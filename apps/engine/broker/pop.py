@@ -5,7 +5,6 @@ retry topic is read with whatever it asks for; its messages have passed the filt
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -30,7 +29,7 @@ from apps.engine.codec.windows import window
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.sparse import gone
-from apps.engine.errors import InvalidArgument
+from apps.engine.errors import InvalidArgument, QueueDamaged
 from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
 from apps.engine.log.commitlog import CommitLog
@@ -109,7 +108,8 @@ class Pop:
         than one receive may.
 
         Raises ColdRead, with nothing handed out of that queue, when `wait` is false and the disk
-        would have to be waited for; StoreFull when the hand-out cannot be recorded.
+        would have to be waited for; StoreFull when the hand-out cannot be recorded; QueueDamaged
+        where there is nothing else to hand out.
         """
         wanted = compile_filter(request.filter, request.filter_type)
         looks = Looks(wanted)
@@ -119,6 +119,7 @@ class Pop:
         planned: list[_Planned] = []
         blocked = []
         messages_left, bytes_left = request.messages_max, request.bytes_max
+        damaged: QueueDamaged | None = None
         for queue in self._queues_in_turn(request):
             where = (request.group, queue.topic, queue.queue)
             if self._locks.is_anothers(*where, request.client_id):
@@ -132,9 +133,8 @@ class Pop:
                 continue
             while messages_left > 0 and bytes_left > 0:
                 has_some = bool(leases or planned)
-                # A damaged queue is left for a later receive once there is something to answer.
-                with suppress(Unreadable) if has_some else nullcontext():
-                    plan = None
+                plan = None
+                try:
                     plan = self._next_planned(
                         progress,
                         queue,
@@ -145,6 +145,13 @@ class Pop:
                         bytes_max=bytes_left,
                         wait=wait or has_some,
                     )
+                except Unreadable:
+                    # It is left for a later receive once there is something to answer.
+                    if not has_some:
+                        raise
+                except QueueDamaged as error:
+                    # What other queues have is not held up by it.
+                    damaged = error
                 if plan is None:
                     break
                 planned.append(plan)
@@ -158,6 +165,8 @@ class Pop:
                     request.group, queue.topic, queue.queue, start=queue.min_offset
                 )
         leases += self._handed_out(planned, request.group)
+        if damaged is not None and not leases:
+            raise damaged
         self.message_count += sum(len(lease.block) for lease in leases)
         return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked), has_more=looks.is_over)
 

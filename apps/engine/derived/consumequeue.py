@@ -5,17 +5,18 @@ and go to the files in large writes: they are derived, so nothing is lost when t
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from apps.engine.codec.checksum import crc32
 from apps.engine.codec.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from apps.engine.derived.compacted.part import Part
+from apps.engine.derived.entrysums import EntrySums
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.names import queue_directory
-from apps.engine.errors import StoreDamaged
-from apps.engine.files.backend import NotCached
+from apps.engine.errors import QueueDamaged, StoreDamaged
+from apps.engine.files.backend import File, NotCached
 
 # 80 KiB a write: large enough that the call is cheap, small enough to keep per busy queue.
 FLUSH_ENTRIES = 4096
@@ -31,6 +32,10 @@ class ColdRead(NotCached):
         self.warm = warm
 
 
+def _heard_by_nobody(_queue: "ConsumeQueue", _number: int, _reason: str) -> None:
+    """Tell nobody."""
+
+
 class ConsumeQueue:
     """Entries `entries_from` to `end` of one queue; readers see them up to `visible`.
 
@@ -39,6 +44,7 @@ class ConsumeQueue:
     """
 
     __slots__ = (
+        "_condemn",
         "_file_entries",
         "_files",
         "_sums",
@@ -54,8 +60,19 @@ class ConsumeQueue:
         "visible",
     )
 
-    def __init__(self, topic: str, queue: int, *, files: FileCache, file_entries: int) -> None:
-        """Make an empty queue; no file is touched before the first flush."""
+    def __init__(
+        self,
+        topic: str,
+        queue: int,
+        *,
+        files: FileCache,
+        file_entries: int,
+        condemn: Callable[["ConsumeQueue", int, str], None] = _heard_by_nobody,
+    ) -> None:
+        """Make an empty queue; no file is touched before the first flush.
+
+        `condemn` is told each time a file is met that is not what was written: which, and why.
+        """
         self.topic = topic
         self.queue = queue
         self.min_offset = 0
@@ -68,8 +85,9 @@ class ConsumeQueue:
         self.lost: NDArray[np.int64] = _NOTHING
         self._files = files
         self._file_entries = file_entries
-        # By file number: the first entry in it that was written, and the CRC-32 from there on.
-        self._sums: dict[int, tuple[int, int]] = {}
+        self._condemn = condemn
+        # By file number: what was written to it.
+        self._sums: dict[int, EntrySums] = {}
         # Bytes and no array: adding one entry to them costs a tenth.
         self._tail = bytearray()
 
@@ -80,7 +98,10 @@ class ConsumeQueue:
 
         `sums` is what `sums` of then returned.
         """
-        self._sums = {number: (first, crc) for number, first, crc in sums}
+        self._sums = {
+            number: EntrySums.promised(first, min(end, self._first_of(number + 1)), crc)
+            for number, first, crc in sums
+        }
         self.min_offset = self.entries_from = min_offset
         self.visible = self.end = self.flushed = end
         self._tail.clear()
@@ -116,7 +137,7 @@ class ConsumeQueue:
         """Return up to `count` entries from queue offset `start`, which must be in the queue.
 
         Raises ColdRead when `wait` is false and the disk would have to be waited for, and
-        StoreDamaged when a file is shorter than the checkpoint said.
+        QueueDamaged where a file is not what was written to it.
         """
         stop = min(start + count, self.end)
         if start >= self.flushed:
@@ -145,15 +166,9 @@ class ConsumeQueue:
         while start < self.end:
             stop = min(self.end, self._next_file(start))
             path, position = self._place(start)
-            # Where a queue begins in the middle of a file, nothing was written before it either.
-            if not position or start <= self.entries_from:
-                self._files.disk.make_directory(queue_directory(self.topic, self.queue))
-            file = self._files.get(path, create=True)
             data = self._in_memory(start, stop)
-            file.write(position, [data])
-            number = start // self._file_entries
-            first, crc = self._sums.get(number, (start, 0))
-            self._sums[number] = (first, crc32(data, crc))
+            self._file_to_write(path).write(position, [data])
+            self._sums.setdefault(start // self._file_entries, EntrySums(start)).add(data)
             paths.append(path)
             start = stop
         self.flushed = self.end
@@ -196,7 +211,11 @@ class ConsumeQueue:
         if not self._sums:
             return []
         kept = self.entries_from // self._file_entries
-        return [(number, *self._sums[number]) for number in sorted(self._sums) if number >= kept]
+        return [
+            (number, sums.first, sums.crc)
+            for number, sums in sorted(self._sums.items())
+            if number >= kept
+        ]
 
     def is_whole(self) -> bool:
         """Say whether the files hold what was written to them: all of it is read, for a start."""
@@ -204,48 +223,109 @@ class ConsumeQueue:
             return True
         at = self.entries_from
         for number, first, crc in self.sums:
-            stop = min(self.flushed, (number + 1) * self._file_entries)
-            if first > at or self._crc(first, stop) != crc:
+            stop = min(self.flushed, self._first_of(number + 1))
+            data = self._content(first, stop)
+            if first > at or data is None:
                 return False
+            found = EntrySums(first)
+            found.add(data)
+            if found.crc != crc:
+                return False
+            self._sums[number] = found
             at = stop
         return at >= self.flushed
 
-    def _crc(self, start: int, stop: int) -> int | None:
-        """Return the CRC-32 of entries of one file; None where it does not have them."""
+    # --- files that are made again -------------------------------------------------------------
+
+    def number_of(self, path: str) -> int | None:
+        """Return the number of a file of this queue that may be read; None for any other path."""
+        for number in self._sums:
+            if self.path(number) == path and self._first_of(number + 1) > self.entries_from:
+                return number
+        return None
+
+    def path(self, number: int) -> str:
+        """Return where a file lies."""
+        return self._place(self._first_of(number))[0]
+
+    def written(self, number: int) -> EntrySums | None:
+        """Return what was written to a file; it grows with the file. None for nothing."""
+        return self._sums.get(number)
+
+    def rewritten(self, number: int, before: EntrySums, made: EntrySums) -> bool:
+        """Take over what a file holds now in the place of what it held `before`.
+
+        False where it is something else, and more was written behind it meanwhile.
+        """
+        self._files.forget(self.path(number))
+        if (made.first, made.stop, made.crc) == (before.first, before.stop, before.crc):
+            return True
+        if self._sums[number].stop != made.stop:
+            return False
+        self._sums[number] = made
+        return True
+
+    def forget_file(self, number: int) -> None:
+        """Let go of an open file, which may have lost its name: what is written next has one."""
+        self._files.forget(self.path(number))
+
+    def _content(self, start: int, stop: int) -> bytearray | None:
+        """Return entries of one file as they are there; None where it does not have them."""
         path, position = self._place(start)
         data = bytearray((stop - start) * QUEUE_ENTRY_BYTES)
         try:
             found = self._files.get(path).read_into(position, memoryview(data))
         except FileNotFoundError:
             return None
-        return crc32(data) if found == len(data) else None
+        return data if found == len(data) else None
+
+    def _file_to_write(self, path: str) -> File:
+        try:
+            return self._files.get(path, create=True)
+        except FileNotFoundError:
+            self._files.disk.make_directory(queue_directory(self.topic, self.queue))
+            return self._files.get(path, create=True)
 
     def _in_memory(self, start: int, stop: int) -> bytearray:
         """Return a copy of entries of the tail, which could not grow under a view."""
         first = self.flushed
         return self._tail[(start - first) * QUEUE_ENTRY_BYTES : (stop - first) * QUEUE_ENTRY_BYTES]
 
+    def _first_of(self, number: int) -> int:
+        return number * self._file_entries
+
     def _next_file(self, start: int) -> int:
-        return (start // self._file_entries + 1) * self._file_entries
+        return self._first_of(start // self._file_entries + 1)
 
     def _place(self, start: int) -> tuple[str, int]:
         number = start // self._file_entries
-        name = f"{number * self._file_entries * QUEUE_ENTRY_BYTES:020d}"
-        position = (start - number * self._file_entries) * QUEUE_ENTRY_BYTES
+        name = f"{self._first_of(number) * QUEUE_ENTRY_BYTES:020d}"
+        position = (start - self._first_of(number)) * QUEUE_ENTRY_BYTES
         return f"{queue_directory(self.topic, self.queue)}/{name}", position
 
     def _read_file(self, start: int, stop: int, *, wait: bool) -> NDArray[np.void]:
-        path, position = self._place(start)
-        target = bytearray((stop - start) * QUEUE_ENTRY_BYTES)
+        number = start // self._file_entries
+        sums = self._sums.get(number)
+        low, high = (start, stop) if sums is None else sums.around(start, stop)
+        path, position = self._place(low)
+        target = bytearray((high - low) * QUEUE_ENTRY_BYTES)
         try:
             found = self._files.get(path).read_into(position, memoryview(target), wait=wait)
         except FileNotFoundError as error:
-            raise StoreDamaged(f"consume queue file {path} is missing") from error
+            raise self._damaged(number, "it is missing") from error
+        except StoreDamaged as error:
+            raise self._damaged(number, str(error)) from error
         except NotCached as error:
             raise ColdRead(lambda: self._warm(path, position, len(target))) from error
         if found < len(target):
-            raise StoreDamaged(f"consume queue file {path} is shorter than its checkpoint")
-        return np.frombuffer(target, dtype=QUEUE_ENTRY)
+            raise self._damaged(number, "it is shorter than what was written")
+        if sums is not None and not sums.proves(target, low):
+            raise self._damaged(number, f"entries {low} to {high - 1} are not what was written")
+        return np.frombuffer(target, dtype=QUEUE_ENTRY)[start - low : stop - low]
+
+    def _damaged(self, number: int, reason: str) -> QueueDamaged:
+        self._condemn(self, number, reason)
+        return QueueDamaged(f"consume queue file {self.path(number)} is damaged: {reason}")
 
     def _warm(self, path: str, position: int, size_bytes: int) -> None:
         # A descriptor of its own: the cached one may be closed while a thread waits for the disk.
@@ -255,6 +335,7 @@ class ConsumeQueue:
             # Retention has removed it; whoever reads again finds that the queue begins later.
             return
         try:
-            file.read_into(position, memoryview(bytearray(size_bytes)))
+            with suppress(StoreDamaged):  # Whoever reads again meets it, and says so.
+                file.read_into(position, memoryview(bytearray(size_bytes)))
         finally:
             file.close()

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import FLUSH_ENTRIES, ConsumeQueue
 from apps.engine.derived.filecache import FileCache
+from apps.engine.derived.names import queue_directory
+from apps.engine.derived.remaking import QueueRemaking
 from apps.engine.errors import Busy, EngineError, StoreDamaged, UnknownFormat
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
@@ -54,6 +56,10 @@ class QueueSet:
         self.durable_offset = 0
         self._durable_begins: dict[tuple[str, int], int] = {}
         self._cleaned: dict[tuple[str, int], int] = {}
+        # Files that are not what was written, in the order in which they are made again.
+        self._damaged: dict[tuple[ConsumeQueue, int], None] = {}
+        # Those of them that the log does not make again.
+        self._lost: set[tuple[ConsumeQueue, int]] = set()
 
     def load(
         self, *, log_start: int, log_end: int, starts: Collection[tuple[str, int, int]] = ()
@@ -104,7 +110,11 @@ class QueueSet:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = ConsumeQueue(
-                topic, number, files=self._files, file_entries=self._file_entries
+                topic,
+                number,
+                files=self._files,
+                file_entries=self._file_entries,
+                condemn=self._condemn,
             )
             self._topics.setdefault(topic, {})[number] = queue
         return queue
@@ -178,7 +188,11 @@ class QueueSet:
         def write() -> None:
             try:
                 for path in checkpoint.paths:
-                    file = self._disk.open(path)
+                    try:
+                        file = self._disk.open(path)
+                    except FileNotFoundError:
+                        self._missing(path)
+                        continue
                     try:
                         file.sync()
                     finally:
@@ -217,6 +231,62 @@ class QueueSet:
             return len(paths)
 
         return remove
+
+    # --- files that are made again -------------------------------------------------------------
+
+    @property
+    def damaged_files(self) -> int:
+        """Return how many files were met that are not what was written, and are not made again."""
+        return len(self._damaged)
+
+    def remaking(self) -> QueueRemaking | None:
+        """Begin to make a damaged file again; None where there is none that could be."""
+        for queue, number in list(self._damaged):
+            if queue.number_of(queue.path(number)) is None:
+                # Retention has passed it meanwhile.
+                del self._damaged[queue, number]
+            elif (queue, number) not in self._lost:
+                return QueueRemaking(
+                    self._disk,
+                    queue,
+                    number,
+                    file_entries=self._file_entries,
+                    failpoints=self._failpoints,
+                )
+        return None
+
+    def remade(self, made: QueueRemaking) -> bool:
+        """Read the file again that `made` has written; False where it must be made once more."""
+        if not made.take_place():
+            return False
+        del self._damaged[made.queue, made.number]
+        _log.warning("consume_queue_remade", extra={"file": made.path})
+        return True
+
+    def give_up(self, made: QueueRemaking) -> None:
+        """Leave a file to the next start: the log does not have all of it."""
+        self._lost.add((made.queue, made.number))
+        reason = "the log does not have all of it"
+        _log.error("consume_queue_not_remade", extra={"file": made.path, "error": reason})
+
+    def postpone(self, made: QueueRemaking, error: EngineError) -> None:
+        """Let other files be made again before this one is tried once more."""
+        self._damaged[made.queue, made.number] = self._damaged.pop((made.queue, made.number))
+        _log.error("consume_queue_not_remade", extra={"file": made.path, "error": str(error)})
+
+    def _condemn(self, queue: ConsumeQueue, number: int, reason: str) -> None:
+        if (queue, number) not in self._damaged:
+            self._damaged[queue, number] = None
+            path = queue.path(number)
+            _log.error("consume_queue_damaged", extra={"file": path, "reason": reason})
+
+    def _missing(self, path: str) -> None:
+        """Note that a file is gone; for a thread. What retention has removed is nothing to note."""
+        for queue in self:
+            if path.startswith(f"{queue_directory(queue.topic, queue.queue)}/"):
+                number = queue.number_of(path)
+                if number is not None:
+                    self._condemn(queue, number, "it is missing")
 
     def close(self) -> None:
         """Close the files; what was not checkpointed is dispatched again at the next start."""

@@ -10,7 +10,7 @@ from functools import partial
 
 from apps.engine.broker.compaction import Compaction
 from apps.engine.derived.consumequeue import ConsumeQueue
-from apps.engine.errors import EngineError, Stopping, StoreDamaged, StoreFull
+from apps.engine.errors import EngineError, QueueDamaged, Stopping, StoreDamaged, StoreFull
 from apps.engine.local.host import Host
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Compactor:
             for queue in wanted:
                 try:
                     await self.compact(queue)
-                except (StoreFull, StoreDamaged, Stopping) as error:
+                except (StoreFull, QueueDamaged, StoreDamaged, Stopping) as error:
                     _log.warning("compaction_failed", extra={"error": str(error)})
                     return
 

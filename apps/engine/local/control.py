@@ -143,4 +143,5 @@ class ControlVerbs:
             quarantine=broker.damage.ranges,
             quarantined_ranges=broker.damage.range_count,
             unreadable_messages=broker.damage.message_count,
+            damaged_queue_files=broker.queues.damaged_files,
         )

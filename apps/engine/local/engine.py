@@ -28,7 +28,7 @@ from apps.engine.local.delays import DelayVerbs
 from apps.engine.local.failures import FailureVerbs
 from apps.engine.local.groups import GroupVerbs
 from apps.engine.local.host import Host
-from apps.engine.local.indexmender import mend_index
+from apps.engine.local.mender import mend
 from apps.engine.local.messages import MessageVerbs
 from apps.engine.local.retention import RetentionVerbs
 from apps.engine.local.retentionloop import Cleaner
@@ -63,7 +63,8 @@ class LocalEngine(
         self._host.keep_running(move_delayed(self._host))
         self._compactor = Compactor(self._host)
         self._host.keep_running(self._compactor.run())
-        self._host.keep_running(mend_index(self._host))
+        self._host.keep_running(mend(self._host, broker.queues))
+        self._host.keep_running(mend(self._host, broker.index))
         self._cleaner = Cleaner(self._host, self._compactor)
         self._host.keep_running(self._cleaner.run())
 

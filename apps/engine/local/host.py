@@ -208,8 +208,10 @@ class Host:
     def warm_ahead(self) -> None:
         """Let a thread read ahead of the log's writes, unless one does."""
         log = self.broker.log
-        if log.wants_warmth and self._warming.done():
-            self._warming = self.loop.run_in_executor(self._read_threads, log.warm_ahead)
+        if log.warmth.is_wanted(log.written_offset) and self._warming.done():
+            self._warming = self.loop.run_in_executor(
+                self._read_threads, log.warmth.ahead, log.written_offset
+            )
             self._warming.add_done_callback(_note_warming)
 
     async def park(

@@ -29,8 +29,8 @@ from apps.engine.errors import (
     WriteFailed,
 )
 from apps.engine.failpoints import Failpoints
-from apps.engine.files.backend import Disk, File
-from apps.engine.files.refusals import sync_refusal, write_refusal
+from apps.engine.files.backend import Disk
+from apps.engine.files.refusals import write_refusal
 from apps.engine.files.segments import Segments
 from apps.engine.log import opening
 from apps.engine.log.assembly import RecordRun, assemble, filler, sizes_of
@@ -44,17 +44,16 @@ from apps.engine.log.pool import Pool
 from apps.engine.log.proof import Proof
 from apps.engine.log.quarantine import Quarantine
 from apps.engine.log.room import Room
+from apps.engine.log.syncticket import SyncTicket
 from apps.engine.log.tail import FRAME_RECORDS_MAX, Frame
 from apps.engine.log.walking import stretches
+from apps.engine.log.warmth import Warmth
 from apps.engine.types import QuarantinedRange, RecoveryReport
 
 # The share of a segment that sends leave to the engine's own frames when no other can be made.
 _OWN_SHARE = 8
-# What a busy second writes; a crowd of idle stores must not fill the memory.
-WARM_BYTES = 64 * 1024 * 1024
-_WARM_STEP_BYTES = 1024 * 1024
 
-__all__ = ["AppendedFrame", "CommitLog", "RecordRun", "SyncTicket"]
+__all__ = ["AppendedFrame", "CommitLog", "RecordRun"]
 
 
 # Not frozen: one is made for every write, and freezing a class triples what making one costs.
@@ -66,35 +65,6 @@ class AppendedFrame:
     end: int
     run_log_offsets: list[int]
     store_time_ms: int
-
-
-class SyncTicket:
-    """One sync: what it covers was fixed when it began."""
-
-    def __init__(self, target: int, files: Sequence[File], failpoints: Failpoints) -> None:
-        """Cover the log up to `target`, which lies in `files`."""
-        self.target = target
-        self.failure: SyncFailed | None = None
-        self.is_done = False
-        self._files = files
-        self._failpoints = failpoints
-
-    def run(self) -> None:
-        """Wait for the disk; for a thread. Raises SyncFailed."""
-        assert not self.is_done
-        assert self.failure is None, "a failed sync is never tried again"
-        try:
-            self._failpoints.hit("log.before_sync")
-            for file in self._files:
-                file.sync()
-            self._failpoints.hit("log.after_sync")
-        except OSError as error:
-            self.failure = sync_refusal(error, "cannot sync the log")
-            raise self.failure from error
-        except SyncFailed as error:
-            self.failure = error
-            raise
-        self.is_done = True
 
 
 class CommitLog:
@@ -138,7 +108,7 @@ class CommitLog:
             segment_bytes=opened.segments.segment_bytes,
             clock=clock,
         )
-        self._warm_offset = opened.recovery.log_end
+        self.warmth = Warmth(opened.segments, log_offset=opened.recovery.log_end)
         self._ticket: SyncTicket | None = None
         self._failure: Damaged | None = None
         self._ahead_of = 0
@@ -326,28 +296,6 @@ class CommitLog:
         except Damaged as error:
             self._failure = error
             raise
-
-    @property
-    def wants_warmth(self) -> bool:
-        """Say whether less than half of what `warm_ahead` prepares is left."""
-        left = self._warm_offset - self.written_offset
-        return left < WARM_BYTES // 2 and self._warm_offset < self._segments.end
-
-    def warm_ahead(self) -> None:
-        """Bring the pages that are written next into the page cache; for a thread.
-
-        A first write to a page has to find memory for it, which on a virtual machine can take ten
-        times as long as the write (0.3 GB/s against 9 GB/s measured). Reading the allocated, never
-        written blocks does that ahead of time and costs no disk access.
-        """
-        start = max(self._warm_offset, self.written_offset)
-        stop = min(start + WARM_BYTES, self._segments.end)
-        scratch = np.empty(_WARM_STEP_BYTES, dtype=np.uint8).data
-        while start < stop:
-            step_bytes = min(_WARM_STEP_BYTES, stop - start)
-            self._segments.read_into(start, scratch[:step_bytes], wait=True)
-            start += step_bytes
-            self._warm_offset = start
 
     # --- the pool ------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from apps.engine.codec.layout import QUEUE_ENTRY
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.names import queue_directory, safe_name
-from apps.engine.errors import StoreDamaged, StoreFull
+from apps.engine.errors import QueueDamaged, StoreFull
 from apps.engine.testing.simdisk import SimulatedDisk
 
 
@@ -77,7 +77,7 @@ def test_files_that_are_missing_or_short_are_noticed(disk: SimulatedDisk) -> Non
     queue.resume(min_offset=0, end=12)
 
     assert not queue.is_whole()
-    with pytest.raises(StoreDamaged):
+    with pytest.raises(QueueDamaged):
         queue.read(0, 5)
 
 

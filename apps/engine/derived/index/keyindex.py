@@ -22,7 +22,7 @@ from apps.engine.derived.index.indexfile import (
 )
 from apps.engine.derived.index.remaking import Remaking
 from apps.engine.derived.stretch import Stretch
-from apps.engine.errors import StoreDamaged, WriteFailed
+from apps.engine.errors import EngineError, StoreDamaged, WriteFailed
 from apps.engine.failpoints import Failpoints
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
@@ -233,6 +233,10 @@ class KeyIndex:
         self._damaged.discard(made.file.name)
         _log.warning("index_remade", extra={"file": made.file.path})
         return True
+
+    def postpone(self, made: Remaking, error: EngineError) -> None:
+        """Leave a file as it is for now: searches go on saying that they may miss something."""
+        _log.warning("index_not_remade", extra={"file": made.path, "error": str(error)})
 
     def give_up(self, made: Remaking) -> None:
         """Leave a file to the next start: the log does not have all of it any more."""

@@ -4,7 +4,7 @@ The entries of a file follow from the log. They are made in memory, and take the
 where they have the checksum of what was written: then every number in them is what it was.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 from apps.engine.derived.filecache import FileCache
 from apps.engine.derived.index import layout
@@ -12,7 +12,7 @@ from apps.engine.derived.index.incoming import Incoming, Rows
 from apps.engine.derived.index.indexfile import DIRECTORY, IndexFile
 from apps.engine.derived.stretch import Stretch
 from apps.engine.files.backend import Disk
-from apps.engine.log.tail import Frame
+from apps.engine.log.commitlog import CommitLog
 
 
 class Remaking:
@@ -43,10 +43,20 @@ class Remaking:
         """Say whether what was made is what the file had."""
         return (self._made.count, self._made.crc) == (self._count, self._crc)
 
-    def steps(self, stretches: Iterable[Sequence[Frame]]) -> Iterator[None]:
-        """Make entries of stretches of the log from `dispatch_from` on, one stretch a step."""
+    @property
+    def path(self) -> str:
+        """Return where the file lies."""
+        return self.file.path
+
+    def look(self) -> None:
+        """Do nothing: all of a file is made again."""
+
+    def steps(self, log: CommitLog) -> Iterator[None]:
+        """Make the entries, one stretch of the log a step; none where it begins too late."""
+        if log.log_start > self.file.dispatch_from:
+            return
         incoming = Incoming()
-        for frames in stretches:
+        for frames in log.stretches(self.file.dispatch_from):
             incoming.add_stretch(Stretch(frames))
             rows = incoming.take()
             first = int((rows.log_offsets < self.file.begin_offset).sum())

@@ -1,6 +1,7 @@
 """Index files byte for byte, and what becomes of them: full, damaged, dropped, made again."""
 
 import struct
+from types import SimpleNamespace
 
 import pytest
 
@@ -243,7 +244,7 @@ def test_a_damaged_file_is_made_again_while_the_store_is_open(
 
     made = broker.index.remaking()
     assert made is not None
-    for _ in made.steps(broker.log.stretches(made.file.dispatch_from)):
+    for _ in made.steps(broker.log):
         assert ask(broker, request).scan_incomplete
     assert made.is_proven
     made.write()
@@ -273,8 +274,8 @@ def test_what_the_log_does_not_have_is_not_made_again(
     made = broker.index.remaking()
     assert made is not None
 
-    for _ in made.steps(broker.log.stretches(broker.index.files[2].dispatch_from)):
-        pass
+    begins_too_late = SimpleNamespace(log_start=file.dispatch_from + 1)
+    assert not list(made.steps(begins_too_late))
 
     assert not made.is_proven
     broker.index.give_up(made)

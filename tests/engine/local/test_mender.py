@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from apps.engine.local import LocalEngine, indexmender
+from apps.engine.local import LocalEngine, mender
 from apps.engine.searchtypes import SearchRequest
 from tests.engine.local.compacting import Model, compacting, put
 
@@ -13,8 +13,8 @@ _PATIENCE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def looked_after_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexmender, "_LOOK_S", 0.001)
-    monkeypatch.setattr(indexmender, "_AGAIN_S", 0.001)
+    monkeypatch.setattr(mender, "_LOOK_S", 0.001)
+    monkeypatch.setattr(mender, "_AGAIN_S", 0.001)
 
 
 async def found(engine: LocalEngine, key: str) -> tuple[int, bool]:
