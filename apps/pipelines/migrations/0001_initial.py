@@ -38,7 +38,6 @@ class Migration(migrations.Migration):
                 ('results_deleted_at', models.DateTimeField(null=True)),
                 ('stage', models.CharField(blank=True, max_length=100)),
                 ('percent', models.FloatField(null=True)),
-                ('stage_rows_read', models.PositiveBigIntegerField(null=True)),
                 ('rows_expected', models.PositiveBigIntegerField(null=True)),
                 ('rows_read', models.PositiveBigIntegerField(null=True)),
                 ('rows_written', models.PositiveBigIntegerField(null=True)),
