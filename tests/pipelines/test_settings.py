@@ -99,10 +99,22 @@ def test_a_local_session_stays_on_this_machine_and_operators_have_the_last_word(
 def test_executors_of_a_cluster_have_their_own_memory(settings: Any, tmp_path: Path) -> None:
     settings.MQWEB = env.read({"MQWEB_SPARK_EXECUTOR_MEMORY": "3g"})
 
-    found = session.spark_settings(tmp_path, "local-cluster[1,1,800]")
+    found = session.spark_settings(tmp_path, "spark://somewhere:7077")
 
     assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("3g", "2")
     assert "spark.driver.bindAddress" not in found
+
+
+def test_executors_of_a_cluster_for_trials_are_what_its_workers_have_room_for(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.MQWEB = env.read({"MQWEB_SPARK_CONF": "spark.executor.memory=600m"})
+
+    found = session.spark_settings(tmp_path, "local-cluster[2,1,800]")
+    assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("600m", "1")
+    settings.MQWEB = env.read({})
+    found = session.spark_settings(tmp_path, "local-cluster[2,1,800]")
+    assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("800m", "1")
 
 
 class Builder:

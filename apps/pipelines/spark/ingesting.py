@@ -18,6 +18,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import presence
 from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
 from apps.pipelines.spark import logreading
+from apps.pipelines.spark.holding import holding
 from apps.pipelines.spark.logreading import Key, Ranges, messages_of
 from apps.pipelines.spark.staging import Staging, check_offsets
 from apps.pipelines.tables import TABLES
@@ -34,13 +35,17 @@ MESSAGES, TRACE = TABLES["bronze.messages"], TABLES["bronze.trace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be copied: settled ranges, where positions were, and what is gone already."""
+    """What is to be copied: settled ranges, where positions were, and what is gone already.
+
+    No message of the ranges lies in the log below `log_offset`.
+    """
 
     store_id: str
     ranges: Ranges
     known: Mapping[Key, int]
     lost: Ranges
     passed_over: tuple[str, ...]
+    log_offset: int
 
     def of(self, *, traces: bool) -> dict[Key, tuple[int, int]]:
         """Return the ranges of messages, or of traces."""
@@ -55,23 +60,24 @@ def plan(store: Path, topics: Collection[str]) -> Plan:
     view = StoreView(store)
     try:
         extents = logreading.look(view, topics or wanted_topics(view))
+        known = positions(extents.store_id)
+        ranges, lost = {}, {}
+        for key, extent in extents.queues.items():
+            begin = known.get(key, extent.min_offset)
+            if begin < extent.min_offset:
+                lost[key] = (begin, extent.min_offset)
+                told_lost(key, begin, extent.min_offset)
+            ranges[key] = (max(begin, extent.min_offset), extent.max_offset)
+        return Plan(
+            store_id=extents.store_id,
+            ranges={key: span for key, span in ranges.items() if span[0] < span[1]},
+            known=known,
+            lost=lost,
+            passed_over=extents.passed_over,
+            log_offset=logreading.log_offset(view, ranges),
+        )
     finally:
         view.close()
-    known = positions(extents.store_id)
-    ranges, lost = {}, {}
-    for key, extent in extents.queues.items():
-        begin = known.get(key, extent.min_offset)
-        if begin < extent.min_offset:
-            lost[key] = (begin, extent.min_offset)
-            told_lost(key, begin, extent.min_offset)
-        ranges[key] = (max(begin, extent.min_offset), extent.max_offset)
-    return Plan(
-        store_id=extents.store_id,
-        ranges={key: span for key, span in ranges.items() if span[0] < span[1]},
-        known=known,
-        lost=lost,
-        passed_over=extents.passed_over,
-    )
 
 
 def wanted_topics(view: StoreView) -> list[str]:
@@ -109,8 +115,9 @@ def ingest(
     """Stage what is new in the log. Raises NotReconciled, and what the source raises."""
     planned = plan(place.store, run.topics)
     tell("reading the log", logreading.rows_of(planned.ranges))
-    copied = _copied(spark, planned.of(traces=False), place, staging)
-    traced = _traced(spark, planned.of(traces=True), place, staging)
+    with holding(place.store, f"run-{run.pk}", planned.log_offset):
+        copied = _copied(spark, planned.of(traces=False), place, staging)
+        traced = _traced(spark, planned.of(traces=True), place, staging)
     return Publication(
         files=(*copied.files, *traced.files),
         inputs=[

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _JVM_END_S = 10
 _SHUFFLE_PARTITIONS_LOCAL = 4
+_TRIAL = "local-cluster["
 
 _log = logging.getLogger("mqweb.pipelines")
 
@@ -52,11 +53,23 @@ def spark_settings(directory: Path, master: str) -> dict[str, str]:
             "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS_LOCAL),
         }
     else:
-        found |= {
-            "spark.executor.memory": environment.spark_executor_memory,
-            "spark.executor.cores": str(environment.spark_executor_cores),
-        }
+        found |= _of_executors(master)
     return {**found, **_of_file(environment.spark_conf_file), **environment.spark_conf}
+
+
+def _of_executors(master: str) -> Mapping[str, str]:
+    """Return how large executors are: what was set, or what a cluster for trials has room for.
+
+    There, one that asks for more than the master's text says would be waited for for ever.
+    """
+    if master.startswith(_TRIAL):
+        _, cores, megabytes = master.removeprefix(_TRIAL).rstrip("]").split(",")
+        return {"spark.executor.memory": f"{megabytes}m", "spark.executor.cores": cores}
+    environment = settings.MQWEB
+    return {
+        "spark.executor.memory": environment.spark_executor_memory,
+        "spark.executor.cores": str(environment.spark_executor_cores),
+    }
 
 
 def is_local(master: str) -> bool:
