@@ -105,6 +105,26 @@ def test_executors_of_a_cluster_have_their_own_memory(settings: Any, tmp_path: P
     assert "spark.driver.bindAddress" not in found
 
 
+@pytest.mark.parametrize(
+    ("master", "conf", "partitions"),
+    [
+        ("local[2]", "", "4"),
+        ("local-cluster[3,2,800]", "", "12"),
+        ("spark://somewhere:7077", "spark.cores.max=8", "16"),
+        ("spark://somewhere:7077", "", "32"),
+        ("yarn", "spark.sql.shuffle.partitions=7", "7"),
+    ],
+)
+def test_a_shuffle_has_no_more_parts_than_cores_can_use(
+    settings: Any, tmp_path: Path, master: str, conf: str, partitions: str
+) -> None:
+    settings.MQWEB = env.read({"MQWEB_SPARK_CONF": conf})
+
+    found = session.spark_settings(tmp_path, master)
+
+    assert found["spark.sql.shuffle.partitions"] == partitions
+
+
 def test_executors_of_a_cluster_for_trials_are_what_its_workers_have_room_for(
     settings: Any, tmp_path: Path
 ) -> None:
