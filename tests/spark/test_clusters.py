@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ TOPIC = "orders"
 MESSAGES, MORE = 4_000, 1_000
 FAILING = 3
 LOST = 2
+OTHERS = ("rates", "retries", "rebalances", "skew")
 SETTINGS = {
     "MQWEB_SPARK_MEMORY": "512m",
     "MQWEB_SPARK_EXECUTOR_MEMORY": "512m",
@@ -59,6 +60,7 @@ class World:
         self._url = f"http://127.0.0.1:{product.port}"
         self._numbering = SequenceNumbering("till")
         self._marks = 0
+        self._started: list[subprocess.Popen[str]] = []
         with Admin(self._url) as admin:
             admin.create_topic(TOPIC, queue_count=4)
             admin.create_topic("marks", queue_count=1)
@@ -114,7 +116,7 @@ class World:
 
     def command(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Start a command of Spark's as in a shell beside the product."""
-        return subprocess.Popen(
+        started = subprocess.Popen(
             bound([sys.executable, "manage.py", *words]),
             cwd=ROOT,
             env=environment(
@@ -127,6 +129,17 @@ class World:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self._started.append(started)
+        return started
+
+    def end(self) -> None:
+        """Leave no command behind, whatever state it is in."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
     def job(self, name: str, master: str) -> subprocess.Popen[str]:
         """Start a job over all that happened until now."""
@@ -138,6 +151,10 @@ class World:
             "spark_job", name, "--from", start, "--to", end, "--master", master, "--json",
             **SETTINGS,
         )  # fmt: skip
+
+    def window(self) -> dict[str, int]:
+        """Return all that happened until now, as REST takes it."""
+        return {"from": self.since_ms, "to": SystemClock().wall_ms()}
 
     def found(self, job: str, run: str) -> dict[str, list[str]]:
         """Return what a run has published, table by table, in an order of its own."""
@@ -189,6 +206,7 @@ def world() -> Iterator[World]:
         found.send(MESSAGES // 2)
         found.consume()
         yield found
+        found.end()
     finally:
         product.kill_everything()
         shutil.rmtree(data)
@@ -252,17 +270,25 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, dict[str, Any]]:
     }
 
 
+def executors(worker: psutil.Process) -> list[psutil.Process]:
+    """Return the executors that a worker has."""
+    found = []
+    for one in worker.children(recursive=True):
+        # Others of its children come and go.
+        with suppress(psutil.Error):
+            if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
+
+
 def frozen_executor(world: World, worker: psutil.Process) -> tuple[str, psutil.Process]:
     """Stop the executor as soon as a run holds the log; return the run and the process."""
     leases = world.product.data / "store" / "leases"
     # A plan's lease names nobody; a run's is there from its first to its last reading.
     wait_for(lambda: [*leases.glob("run-*")], WAIT_S)
     (lease,) = leases.glob("run-*")
-    (executor,) = [
-        one
-        for one in worker.children(recursive=True)
-        if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline())
-    ]
+    wait_for(lambda: executors(worker), WAIT_S)
+    (executor,) = executors(worker)
     executor.suspend()
     run = lease.name.removeprefix("run-")
     assert world.run(run)["state"] == "running"
@@ -273,27 +299,17 @@ def test_a_standalone_cluster_publishes_what_this_machine_alone_does(
     world: World, tmp_path: Path
 ) -> None:
     with standalone(tmp_path) as (master, worker):
-        code, end = ended(world.job("ingest", master))
-        assert (code, end["state"]) == (0, "done"), end
-        assert end["rows_written"] >= world.sent
-        # What executors do is told as it is where all is one process.
-        assert any(percent is not None for percent in end["percents"])
-        runs = {}
-        for job in ("loss", "rates", "retries", "rebalances"):
-            code, end = ended(world.job(job, master))
-            assert (code, end["state"]) == (0, "done"), end
-            runs[job] = end
-
         # An executor dies while it reads.
-        world.send(MORE)
         job = world.job("ingest", master)
         run, executor = frozen_executor(world, worker)
         executor.kill()
         code, end = ended(job)
         assert (code, str(end["run"]), end["state"]) == (0, run, "done"), end
-        assert end["rows_written"] >= MORE
+        assert end["rows_written"] >= world.sent
+        # What executors do is told as it is where all is one process.
+        assert any(percent is not None for percent in end["percents"])
 
-        # A run is called off while nothing of it comes on.
+        # A run is called off while its executor hangs.
         world.send(MORE)
         job = world.job("ingest", master)
         run, executor = frozen_executor(world, worker)
@@ -304,26 +320,22 @@ def test_a_standalone_cluster_publishes_what_this_machine_alone_does(
         code, end = ended(job)
         assert (code, str(end["run"]), end["state"]) == (8, run, "cancelled"), end
 
-        code, end = ended(world.job("ingest", master))
+        (again,) = world.worked([{"job": "ingest", **world.window()}], master)
+        assert again["state"] == "done", again
+        code, end = ended(world.job("loss", master))
         assert (code, end["state"]) == (0, "done"), end
-        code, end = ended(world.job("skew", master))
-        shares = world.found("skew", str(end["run"]))["gold.queue_shares"]
-        assert (
-            sum(int(row["messages"]) for row in map(json.loads, shares) if row["topic"] == TOPIC)
-            == world.sent
-        )
+        window = {"from": end["from"], "to": end["to"]}
+        others = world.worked([{"job": job, **window} for job in OTHERS], master)
+        assert [run["state"] for run in others] == ["done"] * len(OTHERS), others
+        numbers = {"loss": str(end["run"])} | {run["job"]: run["id"] for run in others}
 
-    of_cluster = {job: world.found(job, str(end["run"])) for job, end in runs.items()}
-    again = world.worked(
-        [
-            {"job": job, "from": end["from"], "to": end["to"], "replace": True}
-            for job, end in runs.items()
-        ],
-        "local[2]",
-    )
-    assert [run["state"] for run in again] == ["done"] * len(runs), again
+    on_cluster = {job: world.found(job, number) for job, number in numbers.items()}
+    again = world.worked([{"job": job, **window, "replace": True} for job in numbers], "local[2]")
+    assert [run["state"] for run in again] == ["done"] * len(numbers), again
     here = {run["job"]: world.found(run["job"], run["id"]) for run in again}
-    assert of_cluster == here
+    assert on_cluster == here
+    shares = map(json.loads, here["skew"]["gold.queue_shares"])
+    assert sum(int(row["messages"]) for row in shares if row["topic"] == TOPIC) == world.sent
     (gap,) = map(json.loads, here["loss"]["gold.loss"])
     assert (gap["queue"], int(gap["missing"])) == (1, LOST)
     assert any('"bills"' in row for row in here["rebalances"]["gold.rebalances"])
@@ -333,9 +345,9 @@ def test_a_standalone_cluster_publishes_what_this_machine_alone_does(
 
 def test_every_job_runs_on_a_cluster_of_processes(world: World) -> None:
     world.send(MORE)
-    until_ms = SystemClock().wall_ms()
+    window = world.window()
     found = world.worked(
-        [{"job": job, "from": world.since_ms, "to": until_ms} for job in JOBS],
+        [{"job": job, **window} for job in JOBS],
         "local-cluster[2,1,800]",
     )
     assert {run["job"]: (run["state"], run["error"]) for run in found} == dict.fromkeys(
