@@ -169,6 +169,7 @@ def test_a_stream_through_the_broker_goes_on_where_all_it_was_to_read_next_is_co
     again.stop()
 
 
+@pytest.mark.crash
 @pytest.mark.spark
 def test_spark_streams_a_compacted_topic_through_the_broker_with_a_checkpoint(
     spark: Any, broker: Serving, tmp_path: Path
