@@ -42,7 +42,12 @@ class Ended:
 
 def new_owner() -> str:
     """Return a name no other run has, which says where the run is."""
-    return f"{socket.gethostname()[:200]}:{os.getpid()}:{uuid4().hex[:12]}"
+    return f"{owners_of(os.getpid())}{uuid4().hex[:12]}"
+
+
+def owners_of(number: int) -> str:
+    """Return what the names of all runs of a process of this machine begin with."""
+    return f"{socket.gethostname()[:200]}:{number}:"
 
 
 def claim(name: str, *, every_s: int, hold_s: int, owner: str) -> Claim | None:

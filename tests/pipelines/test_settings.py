@@ -99,10 +99,42 @@ def test_a_local_session_stays_on_this_machine_and_operators_have_the_last_word(
 def test_executors_of_a_cluster_have_their_own_memory(settings: Any, tmp_path: Path) -> None:
     settings.MQWEB = env.read({"MQWEB_SPARK_EXECUTOR_MEMORY": "3g"})
 
-    found = session.spark_settings(tmp_path, "local-cluster[1,1,800]")
+    found = session.spark_settings(tmp_path, "spark://somewhere:7077")
 
     assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("3g", "2")
     assert "spark.driver.bindAddress" not in found
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "partitions"),
+    [
+        ("local[2]", "", "4"),
+        ("local-cluster[3,2,800]", "", "12"),
+        ("spark://somewhere:7077", "spark.cores.max=8", "16"),
+        ("spark://somewhere:7077", "", "32"),
+        ("yarn", "spark.sql.shuffle.partitions=7", "7"),
+    ],
+)
+def test_a_shuffle_has_no_more_parts_than_cores_can_use(
+    settings: Any, tmp_path: Path, master: str, conf: str, partitions: str
+) -> None:
+    settings.MQWEB = env.read({"MQWEB_SPARK_CONF": conf})
+
+    found = session.spark_settings(tmp_path, master)
+
+    assert found["spark.sql.shuffle.partitions"] == partitions
+
+
+def test_executors_of_a_cluster_for_trials_are_what_its_workers_have_room_for(
+    settings: Any, tmp_path: Path
+) -> None:
+    settings.MQWEB = env.read({"MQWEB_SPARK_CONF": "spark.executor.memory=600m"})
+
+    found = session.spark_settings(tmp_path, "local-cluster[2,1,800]")
+    assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("600m", "1")
+    settings.MQWEB = env.read({})
+    found = session.spark_settings(tmp_path, "local-cluster[2,1,800]")
+    assert (found["spark.executor.memory"], found["spark.executor.cores"]) == ("800m", "1")
 
 
 class Builder:

@@ -1,12 +1,14 @@
 """A stream tells of its batches without waiting, and is kept running while it is wanted."""
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 from apps.bridge.children import Program
 from apps.bridge.exits import Exit
+from apps.clockwork.claims import new_owner
 from apps.engine.testing.manualclock import ManualClock
 from apps.pipelines.models import StreamBatch
 from apps.pipelines.services import presence
@@ -33,6 +35,19 @@ def test_the_lag_is_what_lies_between_the_end_of_a_batch_and_the_newest() -> Non
 @pytest.mark.parametrize("newest", [None, "", "None", "null", "[]", "{", '{"orders": 3}'])
 def test_a_lag_that_spark_does_not_tell_is_unknown(newest: str | None) -> None:
     assert lag_of([(offsets(orders=[5]), newest)]) is None
+
+
+@pytest.mark.django_db
+def test_a_stream_of_a_process_that_died_is_free_at_once_and_one_of_another_is_not() -> None:
+    stream = presence.take_stream("ingest", new_owner())
+    assert stream is not None
+
+    presence.free_stream("ingest", os.getpid() + 1)
+    assert presence.take_stream("ingest", "w") is None
+    presence.free_stream("ingest", os.getpid())
+
+    assert presence.take_stream("ingest", "w") is not None
+    assert not presence.keep_stream(stream)
 
 
 @pytest.mark.django_db
@@ -97,10 +112,12 @@ class World:
         self.wanted = {"ingest"}
         self.clock = ManualClock()
         self.children: list[Child] = []
+        self.gone: list[tuple[str, int]] = []
         self.keeper = StreamKeeper(
             wanted=lambda: self.wanted,
             program=lambda name: Program(name=name, command=[name]),
             clock=self.clock,
+            died=lambda *gone: self.gone.append(gone),
             start=self.start,  # type: ignore[arg-type]
         )
 
@@ -139,6 +156,7 @@ def test_a_stream_that_dies_is_started_again_with_pauses_that_double() -> None:
         starts.append([world.starts_within(1) for _ in range(10)].index(1))
 
     assert starts == [1, 2, 4, 8]
+    assert world.gone == [("ingest", 1)] * 4
     world.clock.advance(60_000)
     world.children[-1].code = 1
     assert world.starts_within(2) == 1

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,13 @@ from mqclient.wire.ids import IDS
 from mqclient.wire.properties import pack_properties, with_unique_key
 from mqclient.wire.records import pack_record, topic_part
 
+from tests.spark.operating import WAIT_S, Jobs
 from tests.web.product import Product, wait_for
 
 pytestmark = [pytest.mark.crash, pytest.mark.process]
 
 pytest.importorskip("pyspark")
 
-WAIT_S = 900
-_PIPELINES = "/api/v1/pipelines"
 TOPICS = ("orders", "ledger", "jam", "reminders")
 PLAIN, ONCE, TWICE, POISON, LATE, COPIED = 40, 4, 3, 2, 2, 2
 STORED = PLAIN + ONCE + TWICE + POISON + LATE + 1 + 2 * COPIED
@@ -258,56 +257,6 @@ def _samples(product: Product, seconds: int = 5) -> list[Any]:
     return [point for point in answer["points"] if point["value"]]
 
 
-class Jobs:
-    """Asks for runs as an operator does, and reads what they found."""
-
-    def __init__(self, product: Product, since_ms: int) -> None:
-        self._product = product
-        self._since_ms = since_ms
-
-    def run(self, job: str) -> str:
-        """Carry a job out over all that happened until now; return the run's number."""
-        asked = {"job": job, "from": self._since_ms, "to": SystemClock().wall_ms()}
-        # What the schedule asks for would come first.
-        for run in self._get("/runs")["items"]:
-            if run["trigger"] == "schedule" and run["state"] == "queued":
-                self._product.request("POST", f"{_PIPELINES}/runs/{run['id']}:cancel")
-        status, _, run = self._product.request("POST", f"{_PIPELINES}/runs", asked)
-        assert status == 202, run
-        number: str = run["id"]
-        wait_for(lambda: self._state(number) not in ("queued", "running"), WAIT_S)
-        assert self._state(number) == "done", self._get(f"/runs/{number}")
-        return number
-
-    def ingest(self, wanted: Mapping[str, int]) -> None:
-        """Copy the log until it has all the work of these groups: a silent log is seen late."""
-        found: Counter[str] = Counter()
-        while any(found[group] < count for group, count in wanted.items()):
-            self.run("ingest")
-            run = self.run("rates")
-            found.clear()
-            for group, messages, failures in self.counts(
-                "rates", run, "group", "messages", "failures"
-            ):
-                found[group] += messages + failures
-        assert {group: found[group] for group in wanted} == dict(wanted)
-
-    def counts(self, table: str, run: str, *names: str) -> list[tuple[Any, ...]]:
-        """Return some columns of all rows that a run found, sorted; topics of ours alone."""
-        items = self._get(f"/results/gold.{table}?run={run}&limit=1000")["items"]
-        rows = [item["values"] for item in items]
-        return sorted(tuple(row[name] for name in names) for row in rows if row["topic"] in TOPICS)
-
-    def _state(self, number: str) -> str:
-        state: str = self._get(f"/runs/{number}")["state"]
-        return state
-
-    def _get(self, path: str) -> Any:  # Whatever JSON there is.
-        status, _, answer = self._product.request("GET", f"{_PIPELINES}{path}")
-        assert status == 200, answer
-        return answer
-
-
 @pytest.fixture
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     data = Path(tempfile.mkdtemp(prefix="mqweb-traced-"))
@@ -335,7 +284,7 @@ async def test_jobs_tell_what_consumers_did(product: Product) -> None:
     await _reminded(url)
     jammed = _jam(url, product)
 
-    jobs = Jobs(product, since_ms)
+    jobs = Jobs(product, since_ms, topics=TOPICS)
     jobs.ingest({"bills": bills.total, "ships": ships.total, "mails": mails.total, "jam": jammed})
 
     run = jobs.run("retries")

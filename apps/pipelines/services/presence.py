@@ -6,6 +6,7 @@ from datetime import timedelta
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.clockwork.claims import owners_of
 from apps.pipelines.models import PipelineStream, PipelineWorker
 
 # A worker says every 5 s that it is there.
@@ -77,6 +78,13 @@ def keep_stream(stream: PipelineStream) -> bool:
         PipelineStream.objects.filter(pk=stream.pk, worker=stream.worker, is_wanted=True).update(
             lease_ends_at=Now() + STREAM_LEASE
         )
+    )
+
+
+def free_stream(name: str, number: int) -> None:
+    """Take a stream from a process of this machine that has ended; another's is left alone."""
+    PipelineStream.objects.filter(name=name, worker__startswith=owners_of(number)).update(
+        worker="", lease_ends_at=None, lag=None
     )
 
 

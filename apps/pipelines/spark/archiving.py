@@ -24,6 +24,7 @@ from apps.pipelines.services.publications import (
     StagedFile,
 )
 from apps.pipelines.spark import logreading
+from apps.pipelines.spark.holding import PLAN_LEASE_MS
 from apps.pipelines.spark.ingesting import counted
 from apps.pipelines.spark.logreading import messages_of
 from apps.pipelines.spark.staging import Staging, check_offsets
@@ -142,6 +143,7 @@ def _copied(
         .option("path", str(place.store))
         .option("subscribe", ",".join(sorted({topic for topic, _ in ranges})))
         .option("commitLogRange", "{}-{}".format(*span))
+        .option("segmentLeaseMs", str(PLAN_LEASE_MS))
         .load()
     )
     watched, read = counted(rows)

@@ -18,6 +18,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import presence
 from apps.pipelines.services.publications import InputRange, Move, Publication, StagedFile
 from apps.pipelines.spark import logreading
+from apps.pipelines.spark.holding import holding
 from apps.pipelines.spark.logreading import Extents, Key, Ranges, messages_of
 from apps.pipelines.spark.staging import Staging, check_offsets
 from apps.pipelines.tables import TABLES
@@ -36,7 +37,8 @@ MESSAGES, TRACE = TABLES["bronze.messages"], TABLES["bronze.trace"]
 class Plan:
     """What is to be copied: settled ranges, where positions were, and what is gone already.
 
-    Of `compacted` topics the ranges have offsets that were replaced; `replaced` is how many.
+    No message of the ranges lies in the log below `log_offset`. Of `compacted` topics the ranges
+    have offsets that were replaced; `replaced` is how many.
     """
 
     store_id: str
@@ -45,6 +47,7 @@ class Plan:
     lost: Ranges
     compacted: frozenset[str]
     replaced: int
+    log_offset: int
 
     def of(self, *, traces: bool) -> dict[Key, tuple[int, int]]:
         """Return the ranges of messages, or of traces."""
@@ -85,6 +88,7 @@ def _planned(view: StoreView, extents: Extents) -> Plan:
         lost=lost,
         compacted=extents.compacted,
         replaced=replaced,
+        log_offset=logreading.log_offset(view, ranges),
     )
 
 
@@ -123,8 +127,9 @@ def ingest(
     """Stage what is new in the log. Raises NotReconciled, and what the source raises."""
     planned = plan(place.store, run.topics)
     tell("reading the log", logreading.rows_of(planned.ranges) - planned.replaced)
-    copied = _copied(spark, planned, place, staging)
-    traced = _traced(spark, planned.of(traces=True), place, staging)
+    with holding(place.store, f"run-{run.pk}", planned.log_offset):
+        copied = _copied(spark, planned, place, staging)
+        traced = _traced(spark, planned.of(traces=True), place, staging)
     # A round between plan and task may have replaced more: the files were compared with what is
     # kept, and say how many messages there were.
     rows = {key: end - first for key, (first, end) in planned.ranges.items()}

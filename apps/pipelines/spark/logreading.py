@@ -19,6 +19,7 @@ from apps.engine.codec import properties as names
 from apps.engine.errors import UnknownTopic
 from apps.engine.offline.slices import QueueExtent
 from apps.engine.offline.view import StoreView
+from apps.pipelines.spark.holding import PLAN_LEASE_MS
 from apps.pipelines.tables import TABLES
 
 if TYPE_CHECKING:
@@ -102,8 +103,18 @@ def rows_of(ranges: Ranges) -> int:
     return sum(end - first for first, end in ranges.values())
 
 
+def log_offset(view: StoreView, ranges: Ranges) -> int:
+    """Return a log offset no message of ranges lies below; the end of the log for no messages."""
+    spans = ((key, span) for key, span in ranges.items() if span[0] < span[1])
+    places = (view.log_offset(view.cut(*key, *span)) for key, span in spans)
+    return min(places, default=view.synced_offset)
+
+
 def read(spark: "SparkSession", store: Path, ranges: Ranges) -> "DataFrame":
-    """Return the messages of ranges with the source's columns; there must be some."""
+    """Return the messages of ranges with the source's columns; there must be some.
+
+    The caller holds the log.
+    """
     chosen = {key: span for key, span in ranges.items() if span[0] < span[1]}
     return (
         spark.read.format("mqweb")
@@ -112,6 +123,7 @@ def read(spark: "SparkSession", store: Path, ranges: Ranges) -> "DataFrame":
         .option("assign", json.dumps(_by_topic({key: key[1] for key in chosen})))
         .option("startingOffsets", offsets(chosen, 0))
         .option("endingOffsets", offsets(chosen, 1))
+        .option("segmentLeaseMs", str(PLAN_LEASE_MS))
         .load()
     )
 

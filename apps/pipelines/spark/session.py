@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 _JVM_END_S = 10
 _SHUFFLE_PARTITIONS_LOCAL = 4
+# Tables of jobs are cached, and Spark joins no partitions of what is: its own 200 made a job of
+# seconds one of many minutes, most of them empty tasks.
+_SHUFFLE_PARTITIONS_A_CORE = 2
+_SHUFFLE_PARTITIONS = 32
+_TRIAL = "local-cluster["
 
 _log = logging.getLogger("mqweb.pipelines")
 
@@ -54,11 +59,41 @@ def spark_settings(directory: Path, master: str) -> dict[str, str]:
             "spark.executor.heartbeatInterval": "2s",
         }
     else:
-        found |= {
-            "spark.executor.memory": environment.spark_executor_memory,
-            "spark.executor.cores": str(environment.spark_executor_cores),
-        }
-    return {**found, **_of_file(environment.spark_conf_file), **environment.spark_conf}
+        found |= _of_executors(master)
+    found |= {**_of_file(environment.spark_conf_file), **environment.spark_conf}
+    return {"spark.sql.shuffle.partitions": str(_shuffle_partitions(master, found)), **found}
+
+
+def _shuffle_partitions(master: str, found: Mapping[str, str]) -> int:
+    """Return twice as many as a cluster has cores for us, where that is known beforehand."""
+    if master.startswith(_TRIAL):
+        executors, cores, _ = _of_trial(master)
+        return _SHUFFLE_PARTITIONS_A_CORE * executors * cores
+    cores_max = found.get("spark.cores.max", "")
+    if not cores_max.isdecimal():
+        return _SHUFFLE_PARTITIONS
+    return _SHUFFLE_PARTITIONS_A_CORE * int(cores_max)
+
+
+def _of_executors(master: str) -> Mapping[str, str]:
+    """Return how large executors are: what was set, or what a cluster for trials has room for.
+
+    There, one that asks for more than the master's text says would be waited for for ever.
+    """
+    if master.startswith(_TRIAL):
+        _, cores, megabytes = _of_trial(master)
+        return {"spark.executor.memory": f"{megabytes}m", "spark.executor.cores": str(cores)}
+    environment = settings.MQWEB
+    return {
+        "spark.executor.memory": environment.spark_executor_memory,
+        "spark.executor.cores": str(environment.spark_executor_cores),
+    }
+
+
+def _of_trial(master: str) -> tuple[int, int, int]:
+    """Return executors, cores of each and megabytes of each of a cluster for trials."""
+    executors, cores, megabytes = master.removeprefix(_TRIAL).rstrip("]").split(",")
+    return int(executors), int(cores), int(megabytes)
 
 
 def is_local(master: str) -> bool:

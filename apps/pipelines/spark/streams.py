@@ -182,12 +182,14 @@ class StreamKeeper:
         wanted: Callable[[], Iterable[str]],
         program: Callable[[str], Program],
         clock: Clock,
+        died: Callable[[str, int], object],
         start: Callable[[Program], Child] = Child,
     ) -> None:
-        """Keep nothing yet."""
+        """Keep nothing yet; `died` is told of a process that has ended: stream and number."""
         self._wanted = wanted
         self._program = program
         self._clock = clock
+        self._died = died
         self._start = start
         self._kept: dict[str, _Kept] = {}
 
@@ -218,9 +220,12 @@ class StreamKeeper:
             child.wait()
 
     def _look(self, name: str, kept: _Kept) -> None:
-        code = None if kept.child is None else kept.child.poll()
-        if code is None:
+        child = kept.child
+        code = None if child is None else child.poll()
+        if child is None or code is None:
             return
+        # One that was killed holds the stream until its lease ends, and the next would wait for it.
+        self._died(name, child.pid)
         kept.child = None
         now_ms = self._clock.monotonic_ms()
         # Another process may have it, or what it needs may be missing: no hurry.

@@ -157,4 +157,5 @@ def _keeper(master: str) -> StreamKeeper:
             environ=os.environ,
         ),
         clock=SystemClock(),
+        died=presence.free_stream,
     )
