@@ -1,4 +1,4 @@
-"""Workers and streams of Spark that a whole product keeps: killed, started again, ended."""
+"""A stream of Spark that a whole product keeps: killed, started again, not wanted, ended."""
 
 import shutil
 import subprocess
@@ -108,23 +108,5 @@ def test_a_wanted_stream_is_kept_until_it_is_not_wanted_or_the_product_ends(data
         assert not any(map(lives, family))
         # Nobody had to be killed.
         assert "spark_did_not_stop" not in product.output
-    finally:
-        product.kill_everything()
-
-
-def test_on_demand_a_worker_comes_for_each_run_that_waits_and_goes(data: Path) -> None:
-    product = Product(data, worker_processes=1, MQWEB_SPARK="demand", MQWEB_SPARK_MEMORY="512m")
-    try:
-        product.wait_until_ready()
-        jobs = Jobs(product, SystemClock().wall_ms(), topics=[TOPIC])
-        workers = []
-        for _ in range(2):
-            jobs.run("rebalances")
-            workers.append(psutil.Process(starts(product, "spark")[-1]))
-            # A minute with nothing to do.
-            wait_for(lambda: not lives(workers[-1]), WAIT_S)
-        assert workers[0] != workers[1]
-        assert not [event for event in product.events("part_ended") if event["part"] == "spark"]
-        assert product.interrupt() == 0
     finally:
         product.kill_everything()
