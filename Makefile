@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SOURCES := apps mqweb manage.py $(wildcard sdk/src benchmarks)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check crash bench spark-bundle clean
+.PHONY: run test check crash spark bench spark-bundle clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.installed
@@ -35,7 +35,11 @@ check: $(VENV)/.installed-dev
 
 # MQWEB_TEST_ROUNDS=5 runs five times as many seeds, kills and faults.
 crash: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -q -m crash --timeout 0 -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -q -m "crash and not spark_products" --timeout 0 -n $(WORKERS) --dist worksteal $(TESTS)
+
+# One after the other: each has a product and Spark processes of its own.
+spark: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q -rs -m spark_products --timeout 0 $(TESTS)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(FLAGS)

@@ -183,7 +183,7 @@ def postgres(embedded_postgres: None) -> str:
 def test_two_who_try_at_once_have_one_effect_in_postgresql(postgres: str) -> None:
     table = f"mq_once_{uuid.uuid4().hex[:12]}"
     entered, go_on = threading.Event(), threading.Event()
-    done: list[bool] = []
+    done: dict[str, bool] = {}
     with psycopg.connect(postgres) as first, psycopg.connect(postgres) as second:
         effects = SqlOnce(psycopg, scope="shop", table=table)
         effects.create_table(first)
@@ -193,10 +193,10 @@ def test_two_who_try_at_once_have_one_effect_in_postgresql(postgres: str) -> Non
             assert go_on.wait(60)
 
         def run_second() -> None:
-            done.append(effects.run(second, "order-1", lambda: None))
+            done["second"] = effects.run(second, "order-1", lambda: None)
 
         def run_first() -> None:
-            done.append(effects.run(first, "order-1", slow))
+            done["first"] = effects.run(first, "order-1", slow)
 
         threads = [threading.Thread(target=run_first), threading.Thread(target=run_second)]
         threads[0].start()
@@ -211,7 +211,7 @@ def test_two_who_try_at_once_have_one_effect_in_postgresql(postgres: str) -> Non
             effects.run(refused, "order-2", lambda: None)
         first.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
 
-    assert done == [True, False]
+    assert done == {"first": True, "second": False}
     assert is_waiting
 
 

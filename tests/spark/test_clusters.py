@@ -29,7 +29,7 @@ from tests.bound import bound
 from tests.spark.operating import PIPELINES, WAIT_S
 from tests.web.product import ROOT, Product, environment, wait_for
 
-pytestmark = [pytest.mark.crash, pytest.mark.process]
+pytestmark = [pytest.mark.crash, pytest.mark.process, pytest.mark.spark_products]
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -16,7 +16,7 @@ from mqclient.clock import SystemClock
 from tests.spark.operating import PIPELINES, WAIT_S, Jobs
 from tests.web.product import ROOT, Product, environment, lives, wait_for
 
-pytestmark = [pytest.mark.crash, pytest.mark.process]
+pytestmark = [pytest.mark.crash, pytest.mark.process, pytest.mark.spark_products]
 
 pytest.importorskip("pyspark")
 

@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from apps.console import frames, sockets
+from apps.console import frames, relay, sockets
 from apps.console.board import board
 from apps.console.feed import Feed
 from apps.console.relay import Incoming, Outgoing
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer, settle
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Here a machine under load is slow, and no viewer makes anybody wait.
+    monkeypatch.setattr(relay, "SEND_S_MAX", 60.0)
 
 
 async def beat(feed: Feed, engine: FakeEngine) -> None:
