@@ -1,5 +1,6 @@
 """The run's own PostgreSQL, gone at the end, and a summary of what rows of the fault table said."""
 
+import os
 from collections.abc import Iterator
 
 import hypothesis
@@ -13,6 +14,22 @@ hypothesis.settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any machine")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest of the selected tests first in the share that each worker begins with."""
+    longest = [item for item in items if item.get_closest_marker("longest")]
+    others = [item for item in items if not item.get_closest_marker("longest")]
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    shares = [len(items[number::workers]) for number in range(workers)]
+    items.clear()
+    # The smaller shares come first, as they are dealt out.
+    for number, share in enumerate(sorted(shares)):
+        first = longest[number::workers]
+        items += first
+        items += others[: share - len(first)]
+        del others[: share - len(first)]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -45,6 +45,7 @@ def test_a_thousand_tasks_run_once_each(site_of_long_run: Site, key: str) -> Non
     run_all(site_of_long_run, key, 1_000)
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_ten_thousand_tasks_run_once_each(site_of_long_run: Site, key: str) -> None:
     run_all(site_of_long_run, key, 10_000)
@@ -165,6 +166,7 @@ def test_a_broker_killed_in_the_middle_loses_no_task(site_of_long_run: Site, key
     run_through_restarts(site_of_long_run, key, count=600, kills=1)
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_a_broker_killed_many_times_loses_no_task(site_of_long_run: Site, key: str) -> None:
     run_through_restarts(site_of_long_run, key, count=6_000, kills=6)

@@ -96,6 +96,7 @@ def test_a_step_killed_in_its_middle_is_run_again_within_its_lease(machine: Mach
     kill_in_mid_step(machine, "worker")
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_many_children_killed_in_mid_step(machine: Machine) -> None:
     for _ in range(rounds(5)):

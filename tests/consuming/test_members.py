@@ -120,6 +120,7 @@ def caught(verdict: Verdict) -> bool:
     return verdict.validity is Validity.INVALID
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 @pytest.mark.parametrize("number", range(rounds(2)))
 def test_many_acts_in_any_order(tmp_path: Path, number: int) -> None:
@@ -145,6 +146,7 @@ def test_many_acts_in_any_order(tmp_path: Path, number: int) -> None:
     )
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 @pytest.mark.parametrize("pause_s", [5.0, 30.0, 120.0])
 def test_a_broker_that_stood_still_looks_at_leases_before_it_serves(

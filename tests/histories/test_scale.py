@@ -14,6 +14,7 @@ from tests.histories.verdicts import are_valid
 JUDGE_S_MAX = 180.0
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_a_million_events_are_judged_while_one_waits() -> None:
     events = good_events(1, steps=560_000)

@@ -66,6 +66,7 @@ def test_a_power_cut_keeps_every_promise(tmp_path: Path) -> None:
     judge(history, fault_count=1)
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 @pytest.mark.parametrize("command", [(), VOLATILE], ids=["killed", "cut off"])
 @pytest.mark.parametrize("number", range(rounds(1)))

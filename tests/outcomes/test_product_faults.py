@@ -146,6 +146,7 @@ def test_a_worker_killed_for_want_of_memory_and_a_frozen_product_change_nothing(
     )
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 @pytest.mark.parametrize("number", range(rounds(1)))
 def test_many_faults_of_the_product(tmp_path: Path, data: Path, number: int) -> None:

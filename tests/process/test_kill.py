@@ -140,9 +140,10 @@ def test_a_disk_that_lies_about_its_syncs_is_noticed(tmp_path: Path) -> None:
     assert lost_by_a_lying_disk(Broker(tmp_path, *VOLATILE), seed) != 0
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_a_disk_that_lies_about_its_syncs_is_noticed_every_time(tmp_path: Path) -> None:
-    seed, runs = seed_of_run(), rounds(5)
+    seed, runs = seed_of_run(), rounds(3)
     print(f"seed {seed}")
 
     missing = [
@@ -156,6 +157,7 @@ def test_a_disk_that_lies_about_its_syncs_is_noticed_every_time(tmp_path: Path) 
     report("S10", runs=runs, seed=seed, noticed=runs, refused=refused, acked_lost=acked_lost)
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 @pytest.mark.parametrize("command", [(), VOLATILE], ids=["kill", "power cut"])
 def test_many_kills(tmp_path: Path, command: tuple[str, ...]) -> None:

@@ -225,11 +225,12 @@ def test_a_broker_stops_in_order_while_redis_is_paused(tmp_path: Path) -> None:
         print(f"stopped after {time.monotonic() - began:.2f} s")
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_many_outages_of_redis(tmp_path: Path) -> None:
     seed = seed_of_run()
     print(f"seed {seed}")
-    faults = random.Random(seed).choices([KILLED, PAUSED, FLUSHED], k=rounds(8))
+    faults = random.Random(seed).choices([KILLED, PAUSED, FLUSHED], k=rounds(6))
     with scene_of(tmp_path) as scene:
         for fault in faults:
             scene.run(fault, lasts_s=LONG_OUTAGE_S)

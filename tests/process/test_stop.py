@@ -49,9 +49,10 @@ def test_a_stop_under_load_leaves_nothing_to_scan(tmp_path: Path) -> None:
     stopped_under_load(Broker(tmp_path), stops=2)
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_many_stops_under_load(tmp_path: Path) -> None:
-    stops = rounds(10)
+    stops = rounds(6)
 
     stop_s, start_s = stopped_under_load(Broker(tmp_path), stops=stops)
 

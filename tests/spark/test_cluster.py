@@ -32,7 +32,7 @@ def test_the_bundle_has_the_decoder_the_client_and_the_source(tmp_path: Path) ->
 
 
 @pytest.mark.crash
-@pytest.mark.spark
+@pytest.mark.spark_products
 def test_a_job_on_a_cluster_reads_and_sends_with_nothing_but_the_bundle(
     store: Path, tmp_path: Path
 ) -> None:

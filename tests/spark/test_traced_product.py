@@ -42,7 +42,7 @@ from mqclient.wire.records import pack_record, topic_part
 from tests.spark.operating import WAIT_S, Jobs
 from tests.web.product import Product, wait_for
 
-pytestmark = [pytest.mark.crash, pytest.mark.process]
+pytestmark = [pytest.mark.crash, pytest.mark.process, pytest.mark.spark_products]
 
 pytest.importorskip("pyspark")
 

@@ -124,7 +124,7 @@ def job_row(found: Standing, *, now: datetime) -> Row:
 
 
 def table_input(row: RunInput) -> Row:
-    """Return a table of the lake that went into a run."""
+    """Return a table of the lake or of the database that went into a run."""
     known = TABLES.get(row.table)
     return {"table": row.table, "version": known and known.version, "rows": row.rows}
 

@@ -117,7 +117,7 @@ def inputs(of: PipelineRun, *, lines_max: int) -> list[RunInput]:
 
 
 def table_inputs(of: PipelineRun) -> list[RunInput]:
-    """Return the tables of the lake that went into a run: they are read whole, without offsets."""
+    """Return the tables, of lake and database, that went into a run: they have no offsets."""
     return list(of.inputs.filter(topic="").order_by("table", "pk"))
 
 

@@ -20,7 +20,7 @@ from apps.pipelines.place import Place
 from apps.pipelines.services import publishing
 from apps.pipelines.services.publications import InputRange, Publication, StagedFile
 from apps.pipelines.spark import archiving, compacting, ingesting, lake
-from apps.pipelines.spark.inputs import database_input
+from apps.pipelines.spark.inputs import database_rows, frame_of
 from apps.pipelines.spark.jobs import Window, function_of
 from apps.pipelines.spark.schemas import checked
 from apps.pipelines.spark.staging import Staging
@@ -130,7 +130,11 @@ def _inputs(
     promised = 0
     for name in job.reads:
         if not TABLES[name].in_lake:
-            frames[name] = database_input(spark, name, window)
+            found = database_rows(name, window)
+            frames[name] = frame_of(spark, name, found)
+            if found.num_rows:
+                promised += found.num_rows
+                ranges.append(InputRange(table=name, rows=found.num_rows))
             continue
         parts = [lake.resolve(place.lake, name, window, topics=run.topics)]
         frames[name] = lake.frame_of(spark, parts[0], window)

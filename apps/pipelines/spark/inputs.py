@@ -35,11 +35,14 @@ _ARROW = {
 }
 
 
-def database_input(spark: "SparkSession", name: str, window: Window) -> "DataFrame":
+def database_rows(name: str, window: Window) -> pa.Table:
     """Return the rows of a table `input.*` in a window; KeyError for another table."""
-    table = TABLES[name]
-    found = arrow_of(table, _READERS[name](window))
-    return spark.createDataFrame(found, schema=table.ddl())
+    return arrow_of(TABLES[name], _READERS[name](window))
+
+
+def frame_of(spark: "SparkSession", name: str, rows: pa.Table) -> "DataFrame":
+    """Return rows of a table `input.*` as a DataFrame."""
+    return spark.createDataFrame(rows, schema=TABLES[name].ddl())
 
 
 def arrow_of(table: Table, rows: Iterator[Row]) -> pa.Table:

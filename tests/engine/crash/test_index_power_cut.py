@@ -78,6 +78,7 @@ def test_a_power_cut_at_any_sync_leaves_an_index_that_is_whole() -> None:
     assert sweep(range(1)) > 60
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 def test_a_power_cut_at_any_sync_leaves_an_index_that_is_whole_for_many_seeds() -> None:
     assert sweep(range(100, 100 + rounds(8))) > 400

@@ -82,6 +82,7 @@ def killed(process: Any) -> None:
     process.wait(WAIT_S)
 
 
+@pytest.mark.longest
 @pytest.mark.crash
 @pytest.mark.spark
 @pytest.mark.django_db(transaction=True)
