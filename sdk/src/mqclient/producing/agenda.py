@@ -11,7 +11,8 @@ from mqclient.clock import Clock
 from mqclient.producing.lanes import Lane, Topic, Waiter
 from mqclient.producing.settings import ProducerSettings
 
-# What lingers behind a request does so no longer than this, however slow the request is.
+# What comes behind a request waits so long for company, whether or not that is over sooner: to go
+# at once then made more requests, and each message took longer (docs/BENCHMARKS.md).
 _BEHIND_REQUEST_S = 0.002
 
 
@@ -73,12 +74,6 @@ class Agenda:
         if lane.is_urgent or lane.due_s is None or lane.is_full(self._settings):
             self.schedule(lane)
 
-    def ended(self, lane: Lane) -> None:
-        """Note that the request of a lane is over, and what became of it is settled."""
-        self.schedule(lane)
-        if self._is_idle():
-            self._end_lingering()
-
     def schedule(self, lane: Lane) -> None:
         """See to it that a lane is looked at when something of it may go."""
         if lane.is_busy or lane.is_ready:
@@ -120,11 +115,3 @@ class Agenda:
 
     def _is_idle(self) -> bool:
         return not (self._lingers_alone or self.in_flight_count or self.ready)
-
-    def _end_lingering(self) -> None:
-        waiting = [waiter for due_s, _, waiter in self._timers if waiter.due_s == due_s]
-        for waiter in waiting:
-            if isinstance(waiter, Lane):
-                # One that waits after a failure still does.
-                waiter.is_urgent = True
-                self.schedule(waiter)

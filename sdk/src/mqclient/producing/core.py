@@ -236,7 +236,7 @@ class ProducerCore:
                     self._release(parcel)
             else:
                 self._failed(lane, batch, error)
-            self._agenda.ended(lane)
+            self._agenda.schedule(lane)
         self._call_back()
 
     def _failed(self, lane: Lane, batch: list[Parcel], error: MqError) -> None:

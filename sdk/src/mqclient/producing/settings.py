@@ -47,8 +47,8 @@ class ProducerSettings:
     way for the first time is left at least a third of it, so a message that waited long in the
     buffer may take up to a third longer. `buffer_timeout_s` bounds the wait for room in the buffer.
 
-    `linger_ms` is how long a message waits for others to share its request. None: only while a
-    request of this producer is under way, and 2 ms at most.
+    `linger_ms` is how long a message waits for others to share its request. None: 2 ms behind a
+    request of this producer that is under way, and not at all without one.
 
     `idempotent` has messages numbered, so that the broker stores each once, however often a lost
     answer has it sent. A batch whose outcome is unknown is then sent again exactly as it was, so
