@@ -24,7 +24,6 @@ from apps.pipelines.columns import Table
 from apps.pipelines.tables import TABLES
 from benchmarks import isolated
 from benchmarks.readings import Reading, Work
-from benchmarks.runs.spark import session_in
 from benchmarks.settings import Settings
 from benchmarks.sides import Terms
 
@@ -32,6 +31,7 @@ _ROOT = Path(__file__).parents[2]
 _ROWS = 10_000_000
 _QUICK_ROWS = 200_000
 _QUEUES = 8
+_HEAP = "1g"
 _COPY_EVERY = 1_000
 _TIMEOUT_S = 3_600.0
 _START = datetime(2026, 3, 1, 9, tzinfo=UTC)
@@ -127,7 +127,7 @@ def work(directory: Path, names: list[str], rows: int) -> dict[str, dict[str, fl
     directory.mkdir()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT), str(_ROOT / "sdk" / "src")])
-    session = session_in(directory)
+    session = _session(directory)
     try:
         _fill(session, directory, rows)
         inputs = _inputs(session, directory)
@@ -139,6 +139,20 @@ def work(directory: Path, names: list[str], rows: int) -> dict[str, dict[str, fl
         return found | {_MEMORY: _memory()}
     finally:
         session.stop()
+
+
+def _session(directory: Path) -> Any:
+    """Return a session with the settings of the product's worker."""
+    os.environ |= {"DJANGO_SETTINGS_MODULE": "mqweb.settings", "MQWEB_DATA": str(directory)}
+    from pyspark.sql import SparkSession
+
+    from apps.pipelines.spark.session import spark_settings
+
+    found = {**spark_settings(directory, "local[2]"), "spark.driver.memory": _HEAP}
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in found.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _fill(session: Any, directory: Path, rows: int) -> None:

@@ -92,6 +92,7 @@ def test_a_local_session_stays_on_this_machine_and_operators_have_the_last_word(
     assert found["spark.driver.memory"] == "512m"
     assert found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.sql.session.timeZone"] == "UTC"
+    assert found["spark.sql.adaptive.autoBroadcastJoinThreshold"] == "-1"
     assert "spark.executor.memory" not in found
     assert "spark.c" not in found
 

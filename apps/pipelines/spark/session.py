@@ -43,6 +43,10 @@ def spark_settings(directory: Path, master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "true",
+        # Rows of a queue are so alike that ten million of them are a few compressed megabytes: by
+        # that size Spark takes them for a small table, and builds it in the driver's memory.
+        "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.sources.fileCompressionFactor": "20",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.streaming.stateStore.providerClass": (
