@@ -1,6 +1,5 @@
 """A run holds the log while it reads, and retention takes it afterwards."""
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ from apps.engine.errors import StoreFull
 from apps.engine.local import LocalEngine
 from apps.engine.offline.leasing import ReaderLease
 from apps.pipelines.spark import holding
-from tests.engine.offline.stores import CONFIG, publish, send, written
+from tests.engine.offline.stores import CONFIG, publish, send, trimmed, written
 
 TOPICS = {"orders": 1}
 BODY_BYTES = 20_000
+TAKES_ALL = replace(CONFIG, retention_bytes=1)
 
 
 @pytest.fixture
@@ -29,27 +29,11 @@ def store(tmp_path: Path) -> Path:
     return written(tmp_path, work)
 
 
-def trimmed(store: Path) -> int:
-    """Have retention take what it may, and return where the log starts then."""
-
-    async def clean() -> int:
-        engine = await LocalEngine.open(store, replace(CONFIG, retention_bytes=1))
-        try:
-            publish(engine, TOPICS)
-            while (cleaned := await engine.clean_now()).more:
-                pass
-            return cleaned.log_start
-        finally:
-            await engine.close()
-
-    return asyncio.run(clean())
-
-
 def test_retention_takes_nothing_that_a_run_reads_and_all_of_it_at_its_end(store: Path) -> None:
     with holding.holding(store, "run-7", CONFIG.segment_bytes + 5):
-        during = trimmed(store)
+        during = trimmed(store, TAKES_ALL, TOPICS)
         assert [path.name for path in (store / "leases").iterdir()] == ["run-7"]
-    after = trimmed(store)
+    after = trimmed(store, TAKES_ALL, TOPICS)
 
     assert during == CONFIG.segment_bytes
     assert after >= 3 * CONFIG.segment_bytes

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """Return a directory for a product; not below the test's own, which is too long for sockets."""
+    found = Path(tempfile.mkdtemp(prefix="mqweb-spark-"))
+    yield found
+    shutil.rmtree(found)
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,9 @@ the part that stays. Jobs run as an operator starts them, and so does who reads 
 """
 
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -40,13 +37,6 @@ QUEUES = 4
 # A little more than a segment.
 A_PART = 600
 TOPIC = "orders"
-
-
-@pytest.fixture
-def data() -> Iterator[Path]:
-    found = Path(tempfile.mkdtemp(prefix="mqweb-archived-"))
-    yield found
-    shutil.rmtree(found)
 
 
 def started(data: Path, *switches: str, **variables: str) -> Product:

@@ -1,10 +1,7 @@
 """A stream of Spark that a whole product keeps: killed, started again, not wanted, ended."""
 
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +18,6 @@ pytestmark = [pytest.mark.crash, pytest.mark.process, pytest.mark.spark_products
 pytest.importorskip("pyspark")
 
 TOPIC = "orders"
-
-
-@pytest.fixture
-def data() -> Iterator[Path]:
-    found = Path(tempfile.mkdtemp(prefix="mqweb-kept-"))
-    yield found
-    shutil.rmtree(found)
 
 
 def sent(product: Product, count: int) -> None:

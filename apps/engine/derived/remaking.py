@@ -27,7 +27,7 @@ from apps.engine.types import LostMessages, QuarantinedRange
 class QueueRemaking:
     """The entries that a file had when this was made, from the log once more.
 
-    In this order: `look`, `steps`, `settle`; where that has all entries, `write` and `take_place`.
+    In this order: `look`, `steps`; where these have all entries, `write` and `take_place`.
     """
 
     def __init__(

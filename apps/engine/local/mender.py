@@ -15,8 +15,8 @@ from apps.engine.log.commitlog import CommitLog
 _LOOK_S = 1.0
 # A file that grows quickly, or a disk that refuses, is given time.
 _AGAIN_S = 30.0
-# A step that waited long for the disk took little from anybody.
-_PAUSE_S_MAX = 0.01
+# About as long as a stretch takes, so that half of the time is others'.
+_PAUSE_S = 0.01
 
 
 class Remaking(Protocol):
@@ -88,8 +88,7 @@ async def _remake(host: Host, owner: Owner[_Remaking], made: _Remaking) -> bool:
     with host.writing():  # Damage of the log that is found on the way is written down.
         try:
             for _ in made.steps(broker.log):
-                # Half of the time is others'.
-                await asyncio.sleep(_PAUSE_S_MAX)
+                await asyncio.sleep(_PAUSE_S)
         finally:
             if broker.log.quarantine.ranges != known:
                 broker.damage.mark()

@@ -87,6 +87,22 @@ def written(
     return path
 
 
+def trimmed(path: Path, config: EngineConfig, topics: Mapping[str, int] = TOPICS) -> int:
+    """Have retention take what it may, and return where the log starts then."""
+
+    async def clean() -> int:
+        engine = await LocalEngine.open(path, config)
+        try:
+            publish(engine, topics)
+            while (cleaned := await engine.clean_now()).more:
+                pass
+            return cleaned.log_start
+        finally:
+            await engine.close()
+
+    return asyncio.run(clean())
+
+
 async def pulled(engine: LocalEngine, topic: str, queue: int) -> bytes:
     """Return the records of a queue as the engine itself reads them."""
     found = await engine.pull(

@@ -33,7 +33,7 @@ from apps.pipelines.services import publishing
 from apps.pipelines.spark import execution, lake, logreading, staging, streaming
 from apps.pipelines.spark.jobs import Window
 from apps.pipelines.tables import TABLES
-from tests.engine.offline.stores import CONFIG, publish, send
+from tests.engine.offline.stores import CONFIG, publish, send, trimmed
 from tests.spark.test_with_spark import finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.django_db]
@@ -283,18 +283,7 @@ def _trimmed(place: Place, config: EngineConfig) -> int:
     for lease in (place.store / "leases").glob("spark-*"):
         # Nobody tells a source that a batch has ended: its lease is over after ten minutes.
         lease.unlink()
-
-    async def clean() -> int:
-        engine = await LocalEngine.open(place.store, config)
-        try:
-            publish(engine, TOPICS)
-            while (cleaned := await engine.clean_now()).more:
-                pass
-            return cleaned.log_start
-        finally:
-            await engine.close()
-
-    return asyncio.run(clean())
+    return trimmed(place.store, config, TOPICS)
 
 
 # --- streams -------------------------------------------------------------------------------------
