@@ -12,6 +12,7 @@ from apps.console.pages import (
     locks,
     objects,
     overview,
+    preferences,
     transactions,
 )
 from apps.console.pages.pipelines import overview as pipelines
@@ -22,6 +23,7 @@ app_name = "console"
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("preferences", preferences.prefer, name="preferences"),
     path("locks", locks.locks, name="locks"),
     path("delays", delays.delays, name="delays"),
     path("delays/cancel", delays.cancel, name="delays_cancel"),
