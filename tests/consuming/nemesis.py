@@ -6,13 +6,15 @@ acts and their victims come from the run's seed.
 
 from collections.abc import Callable, Sequence
 
-from tests.consuming.field import LEASE_MS, ORDERED, Client, Run, wait_for
+from tests.consuming.field import LEASE_MS, ORDERED, QUEUES, Client, Run, wait_for
 
 Act = Callable[[Run], None]
 
 
 def join(run: Run) -> None:
-    """A member joins and gets a queue."""
+    """A member joins and gets a queue; where there is none for one more, somebody leaves first."""
+    if len(run.members(ORDERED)) >= QUEUES:
+        run.stop(_victim(run))
     member = run.start_client("ordered", ORDERED)
     _wait_until_it_holds(run, member)
 
