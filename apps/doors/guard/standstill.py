@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 from apps.doors.guard.rawanswers import healthy_answer, raw_answer
@@ -113,13 +114,16 @@ class Watchdog:
         while not self._ended.is_set():
             is_in_disk = stillness.is_still and self._is_in_disk(self._frame())
             if is_in_disk:
-                still_ms = stillness.still_ms(_now_ms())
-                self._answerer.serve(self._tick_s, f"a write has taken {still_ms} ms so far")
+                detail = f"a write has taken {stillness.still_ms(_now_ms())} ms so far"
+                self._answerer.serve(self._tick_s, detail, partial(self._is_at, self._beats))
             else:
                 self._answerer.finish()
                 self._ended.wait(self._tick_s)
             if stillness.tick(self._beats, _now_ms()):
                 self._tell()
+
+    def _is_at(self, beats: int) -> bool:
+        return self._beats == beats
 
     def _tell(self) -> None:
         now_ms = _now_ms()
@@ -142,31 +146,33 @@ class _Answerer:
         self._listening = listening
         self._open: dict[socket.socket, _Half] = {}
 
-    def serve(self, seconds: float, detail: str) -> None:
-        """Take connections and answer them for so long."""
+    def serve(self, seconds: float, detail: str, is_still: Callable[[], bool]) -> None:
+        """Take connections and answer them for so long, but at most while the loop stands still."""
         end_s = time.monotonic() + seconds
-        while (left_s := end_s - time.monotonic()) > 0:
-            self._turn(left_s, detail, is_taking=len(self._open) < _CONNECTIONS_MAX)
+        while (left_s := end_s - time.monotonic()) > 0 and is_still():
+            self._turn(left_s, detail, is_taking=is_still)
 
     def finish(self) -> None:
         """Bring to their end the connections that were taken."""
         while self._open:
-            self._turn(_ANSWER_S, "the disk has held back a write", is_taking=False)
+            self._turn(_ANSWER_S, "the disk has held back a write", is_taking=lambda: False)
 
     def close(self) -> None:
         """Close what is left."""
         for connection in list(self._open):
             self._end(connection)
 
-    def _turn(self, seconds: float, detail: str, *, is_taking: bool) -> None:
+    def _turn(self, seconds: float, detail: str, *, is_taking: Callable[[], bool]) -> None:
         with selectors.DefaultSelector() as selector:
-            if is_taking:
+            if is_taking() and len(self._open) < _CONNECTIONS_MAX:
                 selector.register(self._listening, selectors.EVENT_READ)
             for connection in self._open:
                 selector.register(connection, selectors.EVENT_READ)
             for key, _ in selector.select(min(seconds, 0.1)):
                 if key.fileobj is self._listening:
-                    self._take()
+                    # A loop that goes on answers by itself, and by more than a refusal.
+                    if is_taking():
+                        self._take()
                 else:
                     assert isinstance(key.fileobj, socket.socket)
                     self._read(key.fileobj, detail)

@@ -140,3 +140,18 @@ async def test_who_says_nothing_does_not_hold_up_the_others(
         await asyncio.sleep(0.001)
     watchdog.stop()
     listening.close()
+
+
+def test_who_comes_when_the_loop_goes_on_is_left_to_the_loop() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        answerer = standstill._Answerer(listening)
+        with socket.create_connection(listening.getsockname()):
+            # Still when it began to wait, and no more when somebody had come.
+            answers = iter((True, True, False, False))
+            answerer.serve(HANG_S, "held", lambda: next(answers))
+
+            assert list(answers) == []
+            taken, _ = listening.accept()
+            taken.close()
+        answerer.close()
