@@ -137,3 +137,8 @@ JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}
 
 COPYING = frozenset(job.name for job in _ALL if LOG in job.reads or not job.writes)
 """Jobs that know by themselves what is new: their runs replace nothing, and go one by one."""
+
+READING_BRONZE = frozenset(
+    job.name for job in _ALL if any(table.startswith("bronze.") for table in job.reads)
+)
+"""Jobs that find only what was copied before."""

@@ -5,6 +5,7 @@ PipelineError
 ├── PositionMoved           somebody else copied the same messages first; a new run goes on behind
 ├── NotReconciled           rows were lost or made on the way; nothing was published
 ├── RuleBroken              an output breaks what its table promises; nothing was published
+├── NotCopied               bronze does not have the whole window, also after a copy for it
 ├── LakeDamaged             a file of the manifest is gone, or is not what was published
 ├── TooManyRows             a result is too large for what it is made for
 └── CannotRun               the run asks for what its job does not do
@@ -43,6 +44,13 @@ class RuleBroken(PipelineError):
     """A key is there twice, or a value is missing that must be there."""
 
     code = "rule_broken"
+
+
+class NotCopied(PipelineError):
+    """Messages of the window are still to be copied to bronze."""
+
+    code = "not_copied"
+    retriable = True
 
 
 class LakeDamaged(PipelineError):

@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from apps.pipelines.models import PipelineRun, Trigger
-from apps.pipelines.services import asking, claims
+from apps.pipelines.services import asking, claims, copies
 from apps.pipelines.services.claims import Progress, Told
 from tests.pipelines.runs import HOUR, START, asked, ended, let_pass
 
@@ -45,11 +46,66 @@ def test_a_run_can_be_taken_by_its_number() -> None:
 
 
 def test_of_a_job_that_copies_one_run_goes_at_a_time() -> None:
-    first, second, other = asked(0, job="ingest"), asked(1, job="ingest"), asked(0)
+    first, second, other = asked(0, job="ingest"), asked(1, job="ingest"), asked(2)
 
     assert [claims.claim("w") for _ in range(3)] == [first, other, None]
     ended(first, "done")
     assert claims.claim("w") == second
+
+
+def test_a_run_waits_for_the_copy_of_its_window_and_for_no_other() -> None:
+    asked()
+    run = claims.claim("w")
+    assert run is not None
+    asked(5, job="ingest")
+    copy = copies.ask_for(run)
+
+    assert claims.put_back(run)
+
+    assert (copy.job, copy.window_start, copy.window_end) == ("ingest", START, START + HOUR)
+    assert copies.ask_for(run) == copies.under_way(run) == copy
+    assert claims.claim("w", run_id=run.pk) is None
+    assert copies.last_of(run) is None
+    ended(copy, "done")
+    again = claims.claim("w", run_id=run.pk)
+    assert again == run
+    assert copies.last_of(run) == copy
+
+
+def test_a_copy_for_another_waits_until_its_window_shows_in_the_files() -> None:
+    now = timezone.now() - timedelta(seconds=1)
+    asked(window_end=now)
+    run = claims.claim("w")
+    assert run is not None
+    copy = copies.ask_for(run)
+    assert claims.put_back(run)
+
+    assert claims.claim("w") is None
+    PipelineRun.objects.update(
+        window_start=START, window_end=now - claims.SETTLE - timedelta(seconds=1)
+    )
+
+    assert claims.claim("w") == copy
+
+
+def test_who_only_wants_to_copy_need_not_wait() -> None:
+    asked(job="ingest", window_end=timezone.now() - timedelta(seconds=1))
+
+    assert claims.claim("w") is not None
+
+
+@pytest.mark.parametrize("what", ["called off", "another's"])
+def test_a_run_that_is_not_to_go_on_is_not_put_back(what: str) -> None:
+    asked()
+    run = claims.claim("w")
+    assert run is not None
+    if what == "called off":
+        asking.cancel(run.pk, by="anna")
+    else:
+        PipelineRun.objects.update(worker="other")
+
+    assert not claims.put_back(run)
+    assert PipelineRun.objects.get().state == "running"
 
 
 def test_progress_is_written_and_the_lease_renewed() -> None:

@@ -10,16 +10,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import connection, transaction
-from django.db.models import Case, F, IntegerField, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, F, IntegerField, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 
-from apps.pipelines.catalogue import COPYING
+from apps.pipelines.catalogue import COPYING, READING_BRONZE
 from apps.pipelines.models import PipelineRun, RunState, Trigger
-from apps.pipelines.models.runs import ERROR_CHARACTERS_MAX
+from apps.pipelines.models.runs import ACTIVE, ERROR_CHARACTERS_MAX
 
 LEASE = timedelta(seconds=30)
 
+# A message is seen at the latest so long after it was stored: a silent log is proven by its next
+# checkpoint.
+SETTLE = timedelta(seconds=15)
+
+WAITS_FOR_COPY = "waiting for messages to be copied"
+
 LOST = "its worker was killed, or lost the database for longer than its lease"
+
+COPY = "ingest"
+"""The job that copies what the others read."""
 
 # Any number that no other part of the product takes.
 _LOCK = 0x6D71_7770
@@ -49,7 +58,8 @@ def claim(worker: str, *, run_id: int | None = None) -> PipelineRun | None:
     """Take the run that waits longest, or the one that is named, for the time of a lease.
 
     Runs of a backfill come after all others. None: nothing waits, or the run that is named does
-    not, or may not begin while another run of its job moves the same tables.
+    not, or may not begin: while another run of its job moves the same tables, while what it is to
+    read is being copied for it, or, to copy for another, while that one's window may not show yet.
     """
     with transaction.atomic():
         # One claim at a time: two could begin two runs of a job that copies.
@@ -59,9 +69,16 @@ def claim(worker: str, *, run_id: int | None = None) -> PipelineRun | None:
         if run_id is not None:
             waiting = waiting.filter(pk=run_id)
         running = PipelineRun.objects.filter(state=RunState.RUNNING, job__in=COPYING)
+        same_window = PipelineRun.objects.filter(
+            window_start=OuterRef("window_start"), window_end=OuterRef("window_end")
+        )
+        copies = same_window.filter(job=COPY, state__in=ACTIVE)
+        waits_for_it = same_window.filter(stage=WAITS_FOR_COPY, state=RunState.QUEUED)
         # What somebody is cancelling at this moment is passed over, not waited for.
         run = (
             waiting.exclude(job__in=running.values("job"))
+            .exclude(Exists(copies), job__in=READING_BRONZE)
+            .exclude(Exists(waits_for_it), job=COPY, window_end__gt=Now() - SETTLE)
             .select_for_update(skip_locked=True, of=("self",))
             .annotate(
                 rank=Case(
@@ -100,6 +117,25 @@ def look(run: PipelineRun) -> Told:
     """Return what the row says, and change nothing."""
     found = _ours(run).values_list("cancel_requested", flat=True).first()
     return Told(is_ours=found is not None, is_cancelled=bool(found))
+
+
+def put_back(run: PipelineRun) -> bool:
+    """Have a run wait again, for what is to be copied first; its worker has it no more.
+
+    Return False, and change nothing, where it is not this worker's any more or is called off.
+    """
+    changed = (
+        _ours(run)
+        .filter(cancel_requested=False)
+        .update(
+            state=RunState.QUEUED,
+            worker="",
+            started_at=None,
+            lease_ends_at=None,
+            stage=WAITS_FOR_COPY,
+        )
+    )
+    return bool(changed)
 
 
 def finish(run: PipelineRun, state: RunState, *, error: str = "") -> bool:

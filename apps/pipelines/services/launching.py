@@ -14,14 +14,12 @@ from apps.clockwork.steps import Step
 from apps.core.moments import moment
 from apps.engine.clock import Clock
 from apps.pipelines import starting
-from apps.pipelines.catalogue import COPYING, JOBS, Job
+from apps.pipelines.catalogue import COPYING, JOBS, READING_BRONZE, Job
 from apps.pipelines.models import PipelineRun, PipelineStream, RunState, Trigger
 from apps.pipelines.models.runs import ACTIVE
 from apps.pipelines.services import asking, claims, presence
+from apps.pipelines.services.claims import SETTLE
 
-# A message is seen at the latest so long after it was stored: a silent log is proven by its next
-# checkpoint.
-SETTLE = timedelta(seconds=15)
 # So many windows that were missed are made up for, as after a night without a worker.
 CATCH_UP_MAX = 24
 ATTEMPTS_MAX = 3
@@ -79,10 +77,11 @@ def _due(job: Job, *, now: datetime, ingested: datetime | None) -> Iterator[date
     if not _has_run_before(job, first):
         # What was never run is not made up for: that is what a backfill is for.
         first = max(first, min(known, default=last))
-    reads_bronze = any(table.startswith("bronze.") for table in job.reads)
     start = first
     while start <= last:
-        is_there = not reads_bronze or (ingested is not None and start + every <= ingested)
+        is_there = job.name not in READING_BRONZE or (
+            ingested is not None and start + every <= ingested
+        )
         if is_there and _is_to_be_asked(known.get(start, ()), now):
             yield start
         start += every

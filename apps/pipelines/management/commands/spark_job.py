@@ -4,8 +4,9 @@ import argparse
 import json
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -22,10 +23,11 @@ from apps.pipelines.catalogue import JOBS
 from apps.pipelines.management import running
 from apps.pipelines.models import PipelineRun, RunState, Trigger
 from apps.pipelines.runlogs import RunLog
-from apps.pipelines.services import asking, claims
+from apps.pipelines.services import asking, claims, copies
 from apps.pipelines.services.asking import Parameter
 from apps.pipelines.services.claims import Progress
 from apps.pipelines.spark import driverlog, session
+from apps.pipelines.spark.copyfirst import CopyFirst
 from apps.pipelines.spark.runner import Runner
 
 _LOOK_EVERY_S = 1.0
@@ -76,6 +78,7 @@ class Command(BaseCommand):
     def _carry_out(self, runs: Sequence[PipelineRun], master: str | None) -> Exit:
         """Carry out the runs one after the other; the first that comes to nothing ends it."""
         # It needs PyArrow, without which the command says what is missing.
+        from apps.pipelines.spark.coverage import is_copied
         from apps.pipelines.spark.execution import execute
 
         running.prepare()
@@ -87,18 +90,26 @@ class Command(BaseCommand):
         except ProblemError as problem:
             raise running.refused(problem) from problem
         running.catch_signals(stopping)
+        clock, place = SystemClock(), conf.place()
+
+        def carry_out(run: PipelineRun) -> RunState:
+            runner = Runner(
+                execute=execute,
+                place=place,
+                clock=clock,
+                run_log=run_log,
+                stopping=stopping,
+                say=self._teller(run),
+            )
+            first = CopyFirst(
+                then=runner.carry_out, is_copied=partial(is_copied, store=place.store, clock=clock)
+            )
+            return first.carry_out(spark, run)
+
         worker = new_owner()
         try:
             for run in runs:
-                runner = Runner(
-                    execute=execute,
-                    place=conf.place(),
-                    clock=SystemClock(),
-                    run_log=run_log,
-                    stopping=stopping,
-                    say=self._teller(run),
-                )
-                state = self._until_ended(run, worker, runner, spark, stopping)
+                state = self._until_ended(run, worker, carry_out, stopping)
                 run.refresh_from_db()
                 self._tell_end(run)
                 if state != RunState.DONE:
@@ -108,20 +119,29 @@ class Command(BaseCommand):
         return Exit.OK
 
     def _until_ended(
-        self, run: PipelineRun, worker: str, runner: Runner, spark: Any, stopping: threading.Event
+        self,
+        run: PipelineRun,
+        worker: str,
+        carry_out: Callable[[PipelineRun], RunState],
+        stopping: threading.Event,
     ) -> RunState:
-        """Carry the run out, or watch the worker that has taken it before us."""
+        """Carry the run out, and a copy that it waits for; or watch who has taken it before us."""
         while not stopping.is_set():
             claims.expire()
             claimed = claims.claim(worker, run_id=run.pk)
+            if claimed is None and (copy := copies.under_way(run)) is not None:
+                claimed = claims.claim(worker, run_id=copy.pk)
             if claimed is not None:
-                return runner.carry_out(spark, claimed)
+                state = carry_out(claimed)
+                if claimed.pk == run.pk and state != RunState.QUEUED:
+                    return state
+                continue
             run.refresh_from_db()
             if not run.is_active:
                 return RunState(run.state)
             self._teller(run)(
                 Progress(
-                    stage=run.stage or "waiting for another run of this job",
+                    stage=run.stage or "waiting for its turn",
                     percent=run.percent,
                     rows_read=run.stage_rows_read,
                     rows_expected=run.rows_expected,
