@@ -285,7 +285,11 @@ async def test_jobs_tell_what_consumers_did(product: Product) -> None:
     jammed = _jam(url, product)
 
     jobs = Jobs(product, since_ms, topics=TOPICS)
-    jobs.ingest({"bills": bills.total, "ships": ships.total, "mails": mails.total, "jam": jammed})
+    # All of them have closed, and what they told is copied before it is counted.
+    jobs.until_now()
+    found = jobs.messages()
+    worked = {"bills": bills.total, "ships": ships.total, "mails": mails.total, "jam": jammed}
+    assert {group: found[group] for group in worked} == worked
 
     run = jobs.run("retries")
     assert jobs.counts("retries", run, "group", "attempts", "final", "messages") == [
@@ -333,6 +337,7 @@ async def test_jobs_tell_what_consumers_did(product: Product) -> None:
 
     # Minutes are looked at, and one is there when it is over.
     wait_for(lambda: _samples(product, 60), WAIT_S)
+    jobs.until_now()
     run = jobs.run("backlog")
     causes = {
         cause for (group, cause) in jobs.counts("backlog", run, "group", "cause") if group == "jam"
