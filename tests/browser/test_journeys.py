@@ -1,0 +1,132 @@
+"""What operators come for, from the page they open to what the product then does."""
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import Kept
+from tests.browser.shop import Shop
+from tests.web.product import wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
+
+# Generous: a machine under load is slow, and only a hang must fail.
+WAIT_MS = 120_000
+
+
+def test_a_lock_is_seen_to_move_when_its_holder_is_killed(
+    shop: Shop, page: "Page", kept: Kept
+) -> None:
+    shop.topic("moves")
+    shop.send("moves", "first")
+    first = shop.member("moves", "movers")
+    wait_for(lambda: shop.owner("movers", "moves"))
+    owner = shop.owner("movers", "moves")
+    assert owner is not None
+    second = shop.member("moves", "movers")
+    page.goto("/locks")
+    row = page.locator("tbody[data-row='movers/moves/0']").filter(has_text=owner)
+    row.wait_for(timeout=WAIT_MS)
+    page.get_by_text("Live", exact=True).wait_for(timeout=WAIT_MS)
+
+    # Whoever has it is killed: shares may have changed with the second member.
+    holder = shop.owner("movers", "moves")
+    shop.kill(first)
+    if holder != owner:
+        shop.kill(second)
+        shop.member("moves", "movers")
+
+    # Nothing is loaded again: the page is told.
+    wait_for(lambda: shop.owner("movers", "moves") not in (None, holder))
+    new = shop.owner("movers", "moves")
+    assert new is not None
+    place = page.locator("tbody[data-row='movers/moves/0']")
+    place.filter(has_text=new).wait_for(timeout=WAIT_MS)
+    lines = page.locator("[data-rows=lines] tbody").filter(has_text=new)
+    lines.first.wait_for(timeout=WAIT_MS)
+    kept.picture(page, "journey-lock-moved")
+
+
+def test_dead_letters_are_sent_again_from_the_admin(shop: Shop, page: "Page", kept: Kept) -> None:
+    bodies = ["letter one", "letter two", "letter three"]
+    shop.let_die("letters", "postmen", bodies, "nobody lives there")
+    page.goto("/admin/")
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill(shop.password)
+    page.get_by_role("button", name="Log in").click()
+
+    def are_listed() -> bool:
+        page.goto("/admin/deadletters/deadletter/?group=postmen")
+        return page.locator("#result_list tbody tr").count() == len(bodies)
+
+    wait_for(are_listed)
+    page.locator("#action-toggle").check()
+    page.locator("select[name=action]").select_option("resend")
+    page.get_by_role("button", name=re.compile("Go|Run")).click()
+    page.get_by_text("postmen: 3 to letters").wait_for()
+    kept.picture(page, "journey-resend-asked")
+    page.get_by_role("button", name="Send them").click()
+    page.get_by_text("job", exact=False).first.wait_for()
+
+    found: list[str] = []
+
+    def have_come() -> bool:
+        found.extend(shop.received("letters", "postmen", wait_ms=1_000))
+        return len(found) >= len(bodies)
+
+    wait_for(have_come)
+    assert sorted(found) == sorted(bodies)
+
+    def are_told_as_sent() -> bool:
+        page.goto("/dead-letters/postmen/?state=resent")
+        return page.get_by_text("nobody lives there").count() >= len(bodies)
+
+    wait_for(are_told_as_sent)
+    kept.picture(page, "journey-resent")
+
+
+def test_a_delayed_message_is_called_off(shop: Shop, page: "Page", kept: Kept) -> None:
+    shop.topic("later")
+    shop.send("later", "not wanted", keys="unwanted", delay_ms=3_600_000)
+    shop.send("later", "wanted", keys="wanted", delay_ms=3_600_000)
+    page.goto("/delays?topic=later")
+    row = page.locator("tr").filter(has_text="unwanted")
+    row.wait_for()
+    kept.picture(page, "journey-delays")
+
+    row.get_by_role("button", name="Cancel").click()
+
+    page.get_by_role("status").or_(page.locator(".notices")).first.wait_for()
+    page.goto("/delays?topic=later")
+    assert page.locator("tr").filter(has_text="unwanted").count() == 0
+    other = page.locator("tr").filter(has_text="wanted")
+    other.get_by_role("button", name="Deliver now").click()
+    found: list[str] = []
+    wait_for(lambda: found.extend(shop.received("later", "readers", wait_ms=500)) or found)
+    assert found == ["wanted"]
+
+
+def test_what_was_chosen_to_look_at_stays_in_the_address(shop: Shop, page: "Page") -> None:
+    shop.topic("addresses")
+    page.goto("/")
+
+    page.locator("a.name", has_text="addresses").first.click()
+
+    page.wait_for_url("**/topics/addresses/**")
+    assert page.get_by_role("heading", level=1).inner_text() == "addresses"
+
+
+def test_a_chosen_theme_changes_what_is_seen(page: "Page") -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto("/locks")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    page.get_by_label("Colours").select_option("dark")
+    page.get_by_role("button", name="Apply").click()
+
+    page.wait_for_url("**/locks")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
