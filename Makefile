@@ -21,9 +21,11 @@ run: $(VENV)/.installed
 	$(BIN)/python manage.py runmq $(FLAGS)
 
 test: check
-	$(BIN)/python -m pytest -q -m "not crash and not spark" --timeout 300 -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -q -m "not crash and not spark and not browser" --timeout 300 -n $(WORKERS) --dist worksteal $(TESTS)
 	@# One process, so that one JVM is started; 5 says that there is none of these among TESTS.
 	$(BIN)/python -m pytest -q -rs -m "spark and not crash" --timeout 600 $(TESTS) || [ $$? -eq 5 ]
+	@# One process again: one product and one browser; they say so where there is no Chromium.
+	$(BIN)/python -m pytest -q -rs -m "browser and not crash" --timeout 600 $(TESTS) || [ $$? -eq 5 ]
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
