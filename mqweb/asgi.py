@@ -22,6 +22,8 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.conf import settings  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
 
+from apps.access import asking  # noqa: E402
+from apps.access.sockets import with_access  # noqa: E402
 from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
 from apps.bridge.prompt import Desk  # noqa: E402
@@ -59,11 +61,13 @@ _door_settings = DoorSettings(
     delay_ms_max=settings.MQWEB.delay_ms_max,
     requests_bytes_max=settings.MQWEB.requests_bytes_max,
 )
+_gate = asking.gate if asking.is_on() else None
 _shared = create_door(
     _door_settings,
     own_metrics=lambda in_flight: figures.families(
         connections, _clients, in_flight, _watchdog.stillness if _watchdog else None
     ),
+    gate=_gate,
 )
 _door = create_app(bridge.engine_or_none, _door_settings, door=_shared)
 # A broker without limits pays nothing for them.
@@ -80,7 +84,7 @@ _django = with_body_limit(
 )
 if _rates.are_any:
     _door, _django = limited(_door, _clients), limited(_django, _clients)
-_sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
+_sockets = AllowedHostsOriginValidator(with_access(URLRouter(websocket_urlpatterns)))
 
 
 class _Application:
@@ -102,6 +106,9 @@ class _Application:
             elif is_control(scope["path"]):
                 await _control(scope, receive, send)
             else:
+                if settings.MQWEB.https:
+                    # Who is in front speaks TLS; Django's checks of origins must know.
+                    scope["scheme"] = "https"
                 await _django(scope, receive, send)
         elif kind == "websocket":
             await _sockets(scope, receive, send)
@@ -133,7 +140,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             engine = await lifecycle.open_engine()
             opened.push_async_callback(lifecycle.close_engine, engine)
             opened.callback(_watched())
-            background = Background(engine)
+            background = Background(engine, gate=_gate)
             opened.push_async_callback(background.stop)
             await background.start()
         except EngineError as error:
