@@ -17,12 +17,15 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
 django.setup()
 
+from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
+from django.db import InterfaceError, OperationalError  # noqa: E402
 
 from apps.access import asking  # noqa: E402
+from apps.access.selectors import somebody_administers  # noqa: E402
 from apps.access.sockets import with_access  # noqa: E402
 from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
@@ -41,7 +44,7 @@ from apps.doors.http.turns import TurnsOfSends  # noqa: E402
 from apps.doors.lane.app import create_app as create_lane_app  # noqa: E402
 from apps.doors.lane.app import is_lane  # noqa: E402
 from apps.engine.clock import SystemClock  # noqa: E402
-from apps.engine.errors import EngineError  # noqa: E402
+from apps.engine.errors import EngineError, Refused  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
 from mqweb.background import Background  # noqa: E402
 from mqweb.protocol import connections  # noqa: E402
@@ -130,6 +133,26 @@ def _watched() -> Callable[[], None]:
     return _watchdog.stop
 
 
+async def _check_accounts() -> None:
+    """Raise Refused where access is on and nobody could sign in to give anybody a right.
+
+    While the database is away nobody knows; the doors are closed until it is back.
+    """
+    if _gate is None:
+        return
+    try:
+        is_there = await database_sync_to_async(somebody_administers)()
+    except (OperationalError, InterfaceError):
+        return
+    if not is_there:
+        error = Refused(
+            "MQWEB_AUTH=on needs an account that can sign in and administer; start with "
+            "MQWEB_AUTH=off on loopback and make one: manage.py account create NAME --role admin"
+        )
+        lifecycle.refuse(error)
+        raise error
+
+
 async def _lifespan(receive: Receive, send: Send) -> None:
     """Open before the first request; close in reverse order when the server asks for the end."""
     await receive()
@@ -137,6 +160,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     async with AsyncExitStack() as opened:
         opened.callback(stop.finished.set)
         try:
+            await _check_accounts()
             engine = await lifecycle.open_engine()
             opened.push_async_callback(lifecycle.close_engine, engine)
             opened.callback(_watched())

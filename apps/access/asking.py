@@ -4,6 +4,7 @@ Every page, view and template asks here, and here asks the same gate as the othe
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.http import HttpRequest
 
 from apps.access import snapshot
 from apps.access.gate import Denied, Gate, Rights, unauthenticated
-from apps.access.policy import Action, Caller, Decision, Resource, decide
+from apps.access.policy import Action, Caller, Decision, Kind, Resource, decide
 from apps.engine.clock import SystemClock
 
 # Of a session: since its start, and without a request.
@@ -62,6 +63,12 @@ def require(request: HttpRequest, action: Action, resource: Resource) -> None:
     decision = access_of(request).may(action, resource)
     if not decision.is_allowed:
         raise PermissionDenied(decision.reason)
+
+
+def shown_to(request: HttpRequest, kind: Kind) -> Callable[[str], bool]:
+    """Return what says whether lists show a topic or group, by its name, to whoever asks."""
+    access = access_of(request)
+    return lambda name: access.may(Action.LIST, Resource(kind, name)).is_allowed
 
 
 def end_session(session: str) -> None:
@@ -131,5 +138,6 @@ __all__ = [
     "gate",
     "is_on",
     "require",
+    "shown_to",
     "streams_on",
 ]

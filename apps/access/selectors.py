@@ -93,3 +93,11 @@ def token(number: int) -> ApiToken:
     if found is None:
         raise ProblemError("not_found", f"there is no token {number}")
     return found
+
+
+def token_by_prefix(prefix: str) -> ApiToken:
+    """Return the token whose secret begins so, as lists show it; raise ProblemError."""
+    found = ApiToken.objects.select_related("user").filter(prefix=prefix.rstrip("…")).first()
+    if found is None:
+        raise ProblemError("not_found", f"no token begins with {prefix[:20]!r}")
+    return found
