@@ -305,10 +305,10 @@ async def test_what_a_parked_request_was_given_as_its_token_ended_is_given_back(
     await client.post(SEND, ONE, headers=as_("shop"))
     refused = await parked
     policy.held = policy.made(GRANTS)
-    found = [await client.post(RECEIVE, body, headers=as_("bill")) for _ in range(4)]
+    found = await park(client, "receive")
 
     assert refused.status == 401
-    assert sum(len(one.json()["messages"]) for one in found) == 1
+    assert [message["body"] for message in found.json()["messages"]] == ["x"]
 
 
 # --- the prompt desk -------------------------------------------------------------------------
