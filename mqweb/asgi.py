@@ -17,11 +17,16 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mqweb.settings")
 django.setup()
 
+from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.core.asgi import get_asgi_application  # noqa: E402
+from django.db import InterfaceError, OperationalError  # noqa: E402
 
+from apps.access import asking  # noqa: E402
+from apps.access.selectors import somebody_administers  # noqa: E402
+from apps.access.sockets import with_access  # noqa: E402
 from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
 from apps.bridge.prompt import Desk  # noqa: E402
@@ -39,7 +44,7 @@ from apps.doors.http.turns import TurnsOfSends  # noqa: E402
 from apps.doors.lane.app import create_app as create_lane_app  # noqa: E402
 from apps.doors.lane.app import is_lane  # noqa: E402
 from apps.engine.clock import SystemClock  # noqa: E402
-from apps.engine.errors import EngineError  # noqa: E402
+from apps.engine.errors import EngineError, Refused  # noqa: E402
 from apps.engine.types import AckMode  # noqa: E402
 from mqweb.background import Background  # noqa: E402
 from mqweb.protocol import connections  # noqa: E402
@@ -59,11 +64,13 @@ _door_settings = DoorSettings(
     delay_ms_max=settings.MQWEB.delay_ms_max,
     requests_bytes_max=settings.MQWEB.requests_bytes_max,
 )
+_gate = asking.gate if asking.is_on() else None
 _shared = create_door(
     _door_settings,
     own_metrics=lambda in_flight: figures.families(
         connections, _clients, in_flight, _watchdog.stillness if _watchdog else None
     ),
+    gate=_gate,
 )
 _door = create_app(bridge.engine_or_none, _door_settings, door=_shared)
 # A broker without limits pays nothing for them.
@@ -80,7 +87,7 @@ _django = with_body_limit(
 )
 if _rates.are_any:
     _door, _django = limited(_door, _clients), limited(_django, _clients)
-_sockets = AllowedHostsOriginValidator(URLRouter(websocket_urlpatterns))
+_sockets = AllowedHostsOriginValidator(with_access(URLRouter(websocket_urlpatterns)))
 
 
 class _Application:
@@ -102,6 +109,9 @@ class _Application:
             elif is_control(scope["path"]):
                 await _control(scope, receive, send)
             else:
+                if settings.MQWEB.https:
+                    # Who is in front speaks TLS; Django's checks of origins must know.
+                    scope["scheme"] = "https"
                 await _django(scope, receive, send)
         elif kind == "websocket":
             await _sockets(scope, receive, send)
@@ -123,6 +133,26 @@ def _watched() -> Callable[[], None]:
     return _watchdog.stop
 
 
+async def _check_accounts() -> None:
+    """Raise Refused where access is on and nobody could sign in to give anybody a right.
+
+    While the database is away nobody knows; the doors are closed until it is back.
+    """
+    if _gate is None:
+        return
+    try:
+        is_there = await database_sync_to_async(somebody_administers)()
+    except (OperationalError, InterfaceError):
+        return
+    if not is_there:
+        error = Refused(
+            "MQWEB_AUTH=on needs an account that can sign in and administer; start with "
+            "MQWEB_AUTH=off on loopback and make one: manage.py account create NAME --role admin"
+        )
+        lifecycle.refuse(error)
+        raise error
+
+
 async def _lifespan(receive: Receive, send: Send) -> None:
     """Open before the first request; close in reverse order when the server asks for the end."""
     await receive()
@@ -130,10 +160,11 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     async with AsyncExitStack() as opened:
         opened.callback(stop.finished.set)
         try:
+            await _check_accounts()
             engine = await lifecycle.open_engine()
             opened.push_async_callback(lifecycle.close_engine, engine)
             opened.callback(_watched())
-            background = Background(engine)
+            background = Background(engine, gate=_gate)
             opened.push_async_callback(background.stop)
             await background.start()
         except EngineError as error:

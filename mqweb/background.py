@@ -9,6 +9,9 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.access import asking, keeping
+from apps.access.gate import Gate
+from apps.access.keeping import Keeper
 from apps.bridge import loops
 from apps.clockwork import selectors
 from apps.console import feed, relay
@@ -50,10 +53,12 @@ _LAST_PROJECTION_S = 3.0
 class Background:
     """The background work of one engine. Every step tolerates a database that is away."""
 
-    def __init__(self, engine: EngineAPI) -> None:
-        """Start nothing yet."""
+    def __init__(self, engine: EngineAPI, *, gate: Gate | None = None) -> None:
+        """Start nothing yet; `gate` is the doors', None where access is off."""
         self._engine = engine
         self._clock = SystemClock()
+        self._gate = gate
+        self._keeper = None if gate is None else Keeper(gate.used, clock=self._clock)
         self._projector = OffsetProjector()
         self._groups = GroupProjector(self._clock)
         self._letters = DeadLetterProjector(self._clock)
@@ -69,6 +74,8 @@ class Background:
 
     async def start(self) -> None:
         """Publish the catalog if the database can be asked, then start the loops."""
+        asking.streams_on(asyncio.get_running_loop())
+        await self._keep_access()
         await self._keep_catalog()
         outgoing, incoming = relay.Outgoing(), relay.Incoming()
         feeding = partial(
@@ -120,14 +127,33 @@ class Background:
             ),
         ]
 
+        if self._gate is not None:
+            self._tasks += [
+                asyncio.create_task(
+                    loops.every(keeping.STEP_EVERY_S, self._keep_access, name="access_keeper")
+                ),
+                asyncio.create_task(
+                    loops.every(keeping.LOOK_EVERY_S, self._look_at_streams, name="access_watch")
+                ),
+            ]
+
     async def stop(self) -> None:
         """Stop the loops and project offsets and groups once more."""
+        asking.streams_on(None)
         await loops.end(self._tasks)
         try:
             async with asyncio.timeout(_LAST_PROJECTION_S):
                 await self._project_last()
         except TimeoutError:
             _log.warning("last_projection_skipped")
+
+    async def _keep_access(self) -> None:
+        if self._keeper is not None:
+            await self._in_database(self._keeper.step)
+
+    async def _look_at_streams(self) -> None:
+        assert self._gate is not None
+        self._gate.look()
 
     async def _keep_catalog(self) -> None:
         halves = self._engine.own_ranges(HALF_TOPIC).get(HALF_TOPIC, [])

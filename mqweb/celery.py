@@ -20,8 +20,18 @@ os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 from django.conf import settings
 from django.db import close_old_connections
 
+from apps.access import internal
 from apps.clockwork.aligned import AlignedSchedule
 from mqweb.schedule import SCHEDULE, TICK_KEPT_S, TICK_S_MAX
+
+
+def _broker_url() -> str:
+    """Return Celery's address, with the token of our own processes where it is our own broker."""
+    url: str = settings.MQWEB.celery_broker_url
+    if settings.MQWEB.auth == "off" or not settings.MQWEB.is_own_celery_broker:
+        return url
+    return url.replace("mqweb://", f"mqweb://:{internal.token_of(settings.SECRET_KEY)}@", 1)
+
 
 app = Celery("mqweb")
 # A connection to the database is handed from tick to tick: making one costs both sides more than
@@ -30,7 +40,7 @@ _CONNECTION_KEPT_S = 300
 
 app.conf.update(
     CELERY_DB_REUSE_MAX=sys.maxsize,
-    broker_url=settings.MQWEB.celery_broker_url,
+    broker_url=_broker_url(),
     broker_connection_retry_on_startup=True,
     task_default_queue="mqweb",
     # Nothing but JSON is read: a message can then say what to do, but not bring code.

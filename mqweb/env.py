@@ -37,7 +37,8 @@ VARIABLES = (
     Variable(
         name="MQWEB_WORKER_PROCESSES", default="2", meaning="for tasks; 0: no worker, no beat"
     ),
-    Variable(name="MQWEB_AUTH", default="off", meaning="off, for loopback only"),
+    Variable(name="MQWEB_AUTH", default="off", meaning="off, for loopback only; or on"),
+    Variable(name="MQWEB_HTTPS", default="off", meaning="whether a server with TLS is in front"),
     Variable(name="MQWEB_ACK", default="sync", meaning="sync or async, for sends that do not say"),
     Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
     Variable(name="MQWEB_FLUSH_LEAST_PAGES", default="0", meaning="no sync in async mode for less"),
@@ -172,6 +173,8 @@ VARIABLES = (
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
     Variable(name="MQWEB_LOG_LEVEL", default="INFO", meaning="lowest level that is logged"),
 )
+# What listens on every address is reached on loopback.
+_OF_ALL_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _DEFAULTS = {variable.name: variable.default for variable in VARIABLES}
 
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -235,6 +238,7 @@ class Environment:
     celery_broker_url: str
     worker_processes: int
     auth: str
+    https: bool
     ack: str
     flush_interval_ms: int
     flush_least_pages: int
@@ -298,6 +302,16 @@ class Environment:
         """Return the directory the engine owns."""
         return self.data / "store"
 
+    @property
+    def is_own_celery_broker(self) -> bool:
+        """Say whether Celery's messages go through this installation."""
+        return self.celery_broker_url == _own_broker_url(self.host, self.port)
+
+    @property
+    def own_host(self) -> str:
+        """Return the address that processes of this machine reach the broker by."""
+        return _own_host(self.host)
+
 
 def read(environ: Mapping[str, str]) -> Environment:
     """Parse the variables; raise Refused for the first one that cannot be served.
@@ -316,7 +330,8 @@ def read(environ: Mapping[str, str]) -> Environment:
         redis_url=_url(values, "REDIS_URL", ("redis", "rediss", "unix")),
         celery_broker_url=_celery_broker_url(values, host, port),
         worker_processes=_integer(values, "MQWEB_WORKER_PROCESSES", 0, _WORKER_PROCESSES_MAX),
-        auth=_auth(values["MQWEB_AUTH"], host),
+        auth=_auth(values["MQWEB_AUTH"], host, values["MQWEB_SECRET_KEY"]),
+        https=_choice(values, "MQWEB_HTTPS", ("off", "on")) == "on",
         ack=_choice(values, "MQWEB_ACK", ("sync", "async")),
         flush_interval_ms=_integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
         flush_least_pages=_integer(values, "MQWEB_FLUSH_LEAST_PAGES", 0, _FLUSH_LEAST_PAGES_MAX),
@@ -416,18 +431,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _auth(value: str, host: str) -> str:
-    if value == "token":
-        raise Refused(
-            "MQWEB_AUTH=token: this version has no token authentication; "
-            "use MQWEB_AUTH=off on a loopback address"
-        )
-    if value != "off":
-        raise Refused(f"MQWEB_AUTH={value}: must be off")
-    if not is_loopback(host):
+def _auth(value: str, host: str, secret_key: str) -> str:
+    if value not in ("off", "on"):
+        raise Refused(f"MQWEB_AUTH={value[:40]!r}: must be off or on")
+    if value == "off" and not is_loopback(host):
         raise Refused(
             f"MQWEB_HOST={host}: without authentication mqweb listens on a loopback address only; "
-            "use 127.0.0.1, ::1 or localhost"
+            "use 127.0.0.1, ::1 or localhost, or MQWEB_AUTH=on"
+        )
+    if value == "on" and not secret_key:
+        raise Refused(
+            "MQWEB_AUTH=on needs MQWEB_SECRET_KEY: sessions and the tokens of our own processes "
+            "depend on it, so it must not be one that lies beside the data"
         )
     return value
 
@@ -436,6 +451,15 @@ def _host(value: str) -> str:
     if not re.fullmatch(r"[0-9A-Za-z.:-]{1,253}", value):
         raise Refused(f"MQWEB_HOST={value!r}: must be an address or a host name")
     return value
+
+
+def _own_broker_url(host: str, port: int) -> str:
+    host = _own_host(host)
+    return f"mqweb://{f'[{host}]' if ':' in host else host}:{port}//"
+
+
+def _own_host(host: str) -> str:
+    return _OF_ALL_ADDRESSES.get(host, host)
 
 
 def _broker_name(value: str) -> str:
@@ -542,7 +566,7 @@ def _url(values: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str 
 def _celery_broker_url(values: Mapping[str, str], host: str, port: int) -> str:
     value = values["CELERY_BROKER_URL"]
     if not value:
-        return f"mqweb://{f'[{host}]' if ':' in host else host}:{port}//"
+        return _own_broker_url(host, port)
     # Celery knows many schemes. The value may hold a password, so a refusal must not repeat it.
     if not urlsplit(value).scheme:
         raise Refused("CELERY_BROKER_URL: must begin with a scheme, such as redis://")

@@ -22,7 +22,8 @@ except env.Refused as refused:
 DEBUG = False
 SECRET_KEY = MQWEB.secret_key or secretfiles.kept_secret(MQWEB.data / "secret-key")
 # Written out without wildcards: a foreign page must not reach us under a name of its own.
-ALLOWED_HOSTS = [*env.LOOPBACK_NAMES, *MQWEB.allowed_hosts]
+_listening = () if env.is_loopback(MQWEB.host) else (MQWEB.host,)
+ALLOWED_HOSTS = [*env.LOOPBACK_NAMES, *_listening, *MQWEB.allowed_hosts]
 
 INSTALLED_APPS = [
     # Without looking for what it shows: `urls.py` does, and only the broker serves pages.
@@ -38,6 +39,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "apps.bridge",
     "apps.core",
+    "apps.access",
     "apps.clockwork",
     "apps.topics",
     "apps.delays",
@@ -59,6 +61,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "apps.access.middleware.AccessMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "apps.core.middleware.DatabaseOutageMiddleware",
 ]
@@ -78,6 +81,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "apps.console.preferences.shown",
+                "apps.access.context.signed_in",
             ],
         },
     },
@@ -124,6 +128,12 @@ CHANNEL_LAYERS = {"default": _channel_layer()}
 # How often each task of the clockwork runs, in seconds; what is Celery's is in `celery.py`.
 CLOCKWORK_SCHEDULE = SCHEDULE
 
+# The account checks the password, and the one decision says what it may in the admin.
+AUTHENTICATION_BACKENDS = ["apps.access.backends.DecidedBackend"]
+LOGIN_URL = "/sign-in"
+# (method, route) -> right: of everything Django serves.
+ACCESS_TABLE = "mqweb.rights.TABLE"
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -160,20 +170,25 @@ CSRF_COOKIE_NAME = "mqweb_csrf"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
 
-# This version listens on loopback only, by plain HTTP; `env.py` refuses anything else.
-SILENCED_SYSTEM_CHECKS = [
-    # HSTS would make browsers refuse http://localhost for every other program as well.
-    "security.W004",
-    # There is no HTTPS address to redirect to.
-    "security.W008",
-    # A Secure cookie would not be sent over plain HTTP, and nobody could sign in.
-    "security.W012",
-    "security.W016",
-]
+# There is no HTTPS address here to redirect to: that is the business of who is in front.
+SILENCED_SYSTEM_CHECKS = ["security.W008"]
+if MQWEB.https:
+    SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
+    SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-mqweb_session", "__Host-mqweb_csrf"
+    SECURE_HSTS_SECONDS = 365 * 86_400
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = True
+else:
+    SILENCED_SYSTEM_CHECKS += [
+        # HSTS would make browsers refuse http://localhost for every other program as well.
+        "security.W004",
+        # A Secure cookie would not be sent over plain HTTP, and nobody could sign in.
+        "security.W012",
+        "security.W016",
+    ]
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": ["apps.core.permissions.OpenOnLoopback"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["apps.access.api.permissions.AsDecided"],
+    "DEFAULT_PERMISSION_CLASSES": ["apps.access.api.permissions.Decided"],
     "DEFAULT_PARSER_CLASSES": ["apps.core.parsers.SafeJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
@@ -188,7 +203,8 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["apps.core.permissions.OpenOnLoopback"],
+    "SERVE_PERMISSIONS": ["apps.access.api.permissions.Decided"],
+    "SERVE_AUTHENTICATION": ["apps.access.api.permissions.AsDecided"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,

@@ -44,6 +44,12 @@ def refusal() -> Refusal | None:
     return _refusal
 
 
+def refuse(error: EngineError) -> None:
+    """Have the process end as one that was set up wrongly, for a reason that is no store's."""
+    global _refusal
+    _refusal = Refusal(error, Exit.REFUSED)
+
+
 def listens_on(listening: socket.socket) -> None:
     """Take note of the socket this process is reached by; whoever made it closes it."""
     global _listening

@@ -57,7 +57,7 @@ def install() -> None:
     if bridge.remote_or_none() is None:
         environment = settings.MQWEB
         token = control.token_of(settings.SECRET_KEY)
-        bridge.install_remote(RemoteEngine(environment.host, environment.port, token=token))
+        bridge.install_remote(RemoteEngine(environment.own_host, environment.port, token=token))
 
 
 class RemoteEngine:

@@ -4,6 +4,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from apps.console.pages import (
+    access,
     clockwork,
     deadletters,
     delays,
@@ -13,6 +14,7 @@ from apps.console.pages import (
     objects,
     overview,
     preferences,
+    signin,
     transactions,
 )
 from apps.console.pages.pipelines import overview as pipelines
@@ -52,6 +54,18 @@ urlpatterns = [
     path("pipelines/runs/<int:number>/cancel", pipeline_runs.cancel, name="cancel_run"),
     path("pipelines/runs/<int:number>/rerun", pipeline_runs.rerun, name="rerun"),
     path("pipelines/results/<str:job>/", pipeline_results.findings, name="pipeline_results"),
+    path("sign-in", signin.sign_in, name="sign_in"),
+    path("sign-out", signin.sign_out, name="sign_out"),
+    path("access", access.access, name="access"),
+    path("access/accounts", access.create_account, name="create_account"),
+    path("access/accounts/<path:name>/", access.account, name="account"),
+    path("access/accounts/<path:name>/change", access.change, name="change_account"),
+    path("access/accounts/<path:name>/password", access.password, name="set_password"),
+    path("access/accounts/<path:name>/delete", access.delete, name="delete_account"),
+    path("access/accounts/<path:name>/grants", access.add_grant, name="add_grant"),
+    path("access/accounts/<path:name>/tokens", access.issue_token, name="issue_token"),
+    path("access/grants/<int:number>/remove", access.remove_grant, name="remove_grant"),
+    path("access/tokens/<int:number>/revoke", access.revoke_token, name="revoke_token"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/", group.group, name="group"),
 ]

@@ -6,7 +6,13 @@ CHARACTERS_MAX = 255
 
 
 def actor_of(request: HttpRequest) -> str:
-    """Return the name of who is signed in, or where a request without an account comes from."""
+    """Return the name of who is signed in, or where a request without an account comes from.
+
+    A request with a token is its account's, and says which token it was.
+    """
+    actor = getattr(request, "actor", None)
+    if actor:
+        return str(actor)[:CHARACTERS_MAX]
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
         name: str = user.get_username()

@@ -100,7 +100,7 @@ def _document(error: Exception) -> tuple[dict[str, object], dict[str, str]] | No
     if isinstance(error, Http404):
         return _of_kind("not_found", "nothing is served at this address", request_id), {}
     if isinstance(error, PermissionDenied):
-        return _of_kind("forbidden", "the caller may not do this", request_id), {}
+        return _of_kind("forbidden", str(error) or "the caller may not do this", request_id), {}
     if isinstance(error, exceptions.ParseError):
         return _of_kind("bad_json", str(error.detail), request_id), {}
     if isinstance(error, exceptions.APIException):

@@ -4,6 +4,7 @@ import logging
 import sys
 
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 from django.views import defaults
 
 from apps.core.exceptions import DATABASE_ERRORS, DATABASE_RETRY_AFTER_S, problem_response
@@ -27,9 +28,10 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 403."""
+    reason = str(exception) or "the caller may not do this"
     if is_api(request):
-        return problem_response(request, "forbidden", "the caller may not do this")
-    return defaults.permission_denied(request, exception)
+        return problem_response(request, "forbidden", reason)
+    return render(request, "errors/403.html", {"reason": reason}, status=403)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

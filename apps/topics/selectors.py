@@ -1,8 +1,9 @@
 """Topics as read: rows, with what the engine holds of each queue joined in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from apps.bridge import engine as bridge
 from apps.core.exceptions import DATABASE_ERRORS
@@ -71,6 +72,11 @@ def topic_state(name: str) -> TopicState:
     return _state(topic, _ranges([name]), _unread([topic]))
 
 
+def exists(name: str) -> bool:
+    """Say whether there is a topic of this name in the catalog."""
+    return Topic.objects.filter(name=name).exists()
+
+
 def _traces_state(engine: EngineControl) -> TopicState:
     """Return the topic that is there without a row, so that its readers find their way."""
     held = engine.queue_ranges(TRACE_TOPIC)
@@ -103,9 +109,18 @@ def _state_of(spec: TopicSpec, ranges: Sequence[QueueRange]) -> TopicState:
     )
 
 
-def topic_states(*, after: str, topics_max: int) -> list[TopicState]:
-    """Return topics by name, those after `after`, at most `topics_max` of them."""
-    topics = list(Topic.objects.filter(name__gt=after).order_by("name")[:topics_max])
+def topic_states(
+    *, after: str, topics_max: int, is_shown: Callable[[str], bool] | None = None
+) -> list[TopicState]:
+    """Return topics by name, those after `after`, at most `topics_max` of them.
+
+    Only those whose name `is_shown` takes; their names are read one by one until there are enough.
+    """
+    rows = Topic.objects.filter(name__gt=after).order_by("name")
+    if is_shown is not None:
+        names = rows.values_list("name", flat=True).iterator()
+        rows = rows.filter(name__in=list(islice(filter(is_shown, names), topics_max)))
+    topics = list(rows[:topics_max])
     ranges = _ranges([topic.name for topic in topics])
     unread = _unread(topics)
     return [_state(topic, ranges, unread) for topic in topics]

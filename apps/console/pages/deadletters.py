@@ -26,6 +26,7 @@ from apps.deadletters.filters import IDS_MAX, letters_by_id
 from apps.deadletters.forms import DiscardForm, ResendForm
 from apps.deadletters.models import DeadLetter, State
 from apps.deadletters.services.requests import plan_of
+from apps.deadletters.targets import check_target
 from apps.engine.errors import EngineError
 
 LETTERS_SHOWN = 50
@@ -163,12 +164,14 @@ def resend(request: HttpRequest, *, name: str) -> Told:
     form = ResendForm(request.POST)
     if not form.is_valid():
         return Told(text=_first_error(form), back=back, is_good=False)
+    wish = form.wish(name)
+    check_target(request, name, wish.target)
     try:
         job = services.request_resend(
             group=name,
             letters=chosen.letters,
             criteria=chosen.criteria,
-            wish=form.wish(name),
+            wish=wish,
             by=actor_of(request),
         )
     except EngineError as error:

@@ -7,6 +7,7 @@ catch what nobody expected.
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from urllib.parse import quote
 
+from apps.access.gate import Denied, Gate
 from apps.doors.hosts import host_check
 from apps.doors.http import (
     answers,
@@ -18,6 +19,7 @@ from apps.doors.http import (
     offsets,
     pull,
     receive,
+    rights,
     search,
     send,
     sendback,
@@ -74,12 +76,14 @@ def create_door(
     *,
     clock: Clock | None = None,
     own_metrics: Callable[[InFlight], Iterable[metrics.Metric]] = no_metrics,
+    gate: Gate | None = None,
 ) -> Door:
     """Return what the application of the data plane shares with whoever answers for it.
 
-    `own_metrics` gives the figures of what stands around the door.
+    `own_metrics` gives the figures of what stands around the door. `gate` is who decides what
+    callers may; raises ValueError for one without `auth`, and for `auth` without one.
     """
-    return Door(settings=settings, clock=clock or SystemClock(), own_metrics=own_metrics)
+    return Door(settings=settings, clock=clock or SystemClock(), own_metrics=own_metrics, gate=gate)
 
 
 def create_app(
@@ -116,6 +120,11 @@ def create_app(
             if not is_allowed_host(fields.get(b"host", b"")):
                 raise Refusal("bad_host", "the Host header is not one this server answers to")
             verb, match = _route(scope)
+            if door.gate is None or verb in rights.OPEN:
+                allowed: rights.AnyRights = rights.EVERYTHING
+            else:
+                allowed = door.gate.rights_of(fields.get(b"authorization"), scope.get("client"))
+                rights.require(allowed, verb, match)
             if verb is Verb.ALIVE:
                 answer = health.alive()
             else:
@@ -133,10 +142,13 @@ def create_app(
                     receive,
                     request_id,
                     share,
+                    allowed,
                 )
                 answer = await _HANDLERS[verb](door, call)
         except Refusal as refusal:
             answer, headers = answers.of_refusal(refusal, request_id)
+        except Denied as denied:
+            answer, headers = answers.of_refusal(rights.refusal_of(denied), request_id)
         except MemoryError:
             # This request asked for too much; the next may well find room.
             error = OutOfMeans("no memory is left for this request")

@@ -9,7 +9,9 @@ from functools import lru_cache
 from inspect import isawaitable
 from typing import Any, TypeVar
 
+from apps.access.gate import Gate
 from apps.doors.http.inflight import InFlight, Share
+from apps.doors.http.rights import AnyRights
 from apps.doors.http.settings import DoorSettings
 from apps.engine.api import EngineAPI, Later
 from apps.engine.clock import Clock
@@ -56,6 +58,8 @@ class Door:
     clock: Clock
     own_metrics: Callable[[InFlight], Iterable[Any]] = no_metrics
     """What stands around the door and has figures of its own: families of `metrics.Metric`."""
+    gate: Gate | None = None
+    """Who decides what callers may; None where access is off, and everybody may everything."""
     message_ids: MessageIds = field(default_factory=MessageIds)
     request_ids: RequestIds = field(default_factory=RequestIds)
     in_flight: InFlight = field(init=False)
@@ -64,7 +68,9 @@ class Door:
     """Round robin: how many requests without a key each known topic has had."""
 
     def __post_init__(self) -> None:
-        """Count from nothing."""
+        """Count from nothing; raise ValueError for a door that would be open by mistake."""
+        if (self.settings.auth == "off") != (self.gate is None):
+            raise ValueError("a door has a gate exactly where access is on")
         self.in_flight = InFlight(self.settings.requests_bytes_max)
 
     def next_turn(self, topic: TopicSpec) -> int:
@@ -87,6 +93,7 @@ class Call:
         "queue",
         "receive",
         "request_id",
+        "rights",
         "share",
         "token",
     )
@@ -103,6 +110,7 @@ class Call:
         receive: Receive,
         request_id: bytes,
         share: Share,
+        rights: AnyRights,
     ) -> None:
         """Keep what handlers look at; `fields` are the headers by lower-case name.
 
@@ -119,6 +127,7 @@ class Call:
         self.receive = receive
         self.request_id = request_id
         self.share = share
+        self.rights = rights
 
     def born_host(self) -> bytes:
         """Return the client's address and port as a record keeps them."""

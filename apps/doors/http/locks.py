@@ -1,5 +1,6 @@
 """POST /groups/{group}/locks:acquire and :release. Translates only."""
 
+from apps.access.policy import Action, topic
 from apps.doors.http import answers, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -17,6 +18,8 @@ async def acquire(door: Door, call: Call) -> Answer:
     """Take or renew the locks of queues for a client."""
     body = await reading.json_of(call, locks_decoder, door.settings.request_bytes_max)
     wanted = places.places_at(body.queues, "/queues")
+    for name in {place.topic for place in wanted}:
+        call.rights.require(topic(name), Action.SUB)
     return _answer_of(await call.engine.acquire_locks(call.name, body.client_id, wanted))
 
 

@@ -1,5 +1,6 @@
 """POST /groups/{group}/members/{client_id}:heartbeat and :leave. Translates only."""
 
+from apps.access.policy import Action, topic
 from apps.doors.http import answers, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -23,8 +24,10 @@ async def heartbeat(door: Door, call: Call) -> Answer:
     """
     body = await reading.json_of(call, heartbeat_decoder, door.settings.request_bytes_max)
     request = _request_of(call, body)
+    for wanted in request.subscriptions:
+        call.rights.require(topic(wanted.topic), Action.SUB)
     work = call.engine.heartbeat(request)
-    result = await (reading.unless_gone(work, call.receive) if request.wait_ms else work)
+    result = await (reading.unless_gone(work, call) if request.wait_ms else work)
     return answers.json(
         200,
         HeartbeatAnswer(

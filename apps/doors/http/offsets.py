@@ -3,6 +3,7 @@
 POST /groups/{group}/offsets:commit and :begin, GET /topics/{topic}/queues/{queue}/offset.
 """
 
+from apps.access.policy import Action, topic
 from apps.doors.http import answers, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -25,6 +26,8 @@ async def commit(door: Door, call: Call) -> Answer:
     if body.generation is not None and not body.client_id:
         raise invalid("/client_id", "required with generation")
     commits = [_commit_of(index, item) for index, item in enumerate(body.offsets)]
+    for name in {item.topic for item in commits}:
+        call.rights.require(topic(name), Action.SUB)
     await call.engine.commit_offsets(
         call.name, commits, client_id=body.client_id, generation=body.generation
     )
@@ -44,9 +47,12 @@ def _commit_of(index: int, item: CommitItem) -> OffsetCommit:
 async def begin(door: Door, call: Call) -> Answer:
     """Answer where a group goes on in each queue; where it is new, it begins there."""
     body = await reading.json_of(call, begin_decoder, door.settings.request_bytes_max)
+    queues = places.places_at(body.queues, "/queues")
+    for name in {place.topic for place in queues}:
+        call.rights.require(topic(name), Action.SUB)
     found = await call.engine.begin_offsets(
         call.name,
-        places.places_at(body.queues, "/queues"),
+        queues,
         consume_from=body.consume_from,
         consume_from_ms=_consume_from_ms(body),
     )

@@ -1,5 +1,6 @@
 """GET /topics/{topic}/queues/{queue}/messages: read a queue from an offset. Translates only."""
 
+from apps.access.policy import Action, group
 from apps.doors.http import answers, messages, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -28,8 +29,10 @@ BYTES_DEFAULT = 4 * limits.MIB
 async def pull(_door: Door, call: Call) -> Answer:
     """Answer a pull in binary or JSON; wait as long as it asks, or until its client leaves."""
     request = _request_of(call)
+    if request.group:
+        call.rights.require(group(request.group), Action.SUB)
     work = call.engine.pull(request)
-    result = await (reading.unless_gone(work, call.receive) if request.wait_ms else work)
+    result = await (reading.unless_gone(work, call) if request.wait_ms else work)
     if reading.wants(call, _RECORDS):
         return 200, answers.RECORDS, wire.build_pull(result)
     # As JSON it is larger, and lies in memory until the last byte is taken.

@@ -13,6 +13,7 @@ from urllib.parse import unquote_plus
 import msgspec
 import numpy as np
 
+from apps.access.gate import Denied, Rights
 from apps.doors.http.calls import Call, Receive
 from apps.doors.http.refusals import ClientGone, Refusal, invalid
 from apps.engine.limits import MIB
@@ -200,26 +201,33 @@ def wants(call: Call, media_type: bytes) -> bool:
 
 async def unless_gone(
     work: Coroutine[Any, Any, _Value],
-    receive: Receive,
+    call: Call,
     *,
     undo: Callable[[_Value], Awaitable[None]] | None = None,
 ) -> _Value:
     """Await `work`; cancel it and raise ClientGone when the client leaves before it is done.
 
-    Work that was done while the client left is undone by `undo`. The request's body must have
-    been read, or not matter.
+    It is cancelled as well, and Denied raised, when the client loses a right it needs. Work that
+    was done meanwhile is undone by `undo`. The request's body must have been read, or not matter.
     """
     task = asyncio.ensure_future(work)
-    watcher = asyncio.ensure_future(_gone(receive))
+    watcher = asyncio.ensure_future(_gone(call.receive))
+    rights = call.rights
+    denied: asyncio.Future[Denied] = asyncio.get_running_loop().create_future()
+    watch = rights.watched(denied.set_result) if isinstance(rights, Rights) else None
     try:
-        await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGone
-        if undo is not None and watcher.done():
-            await undo(task.result())
-            raise ClientGone
+        await asyncio.wait((task, watcher, denied), return_when=asyncio.FIRST_COMPLETED)
+        if watcher.done() or denied.done():
+            if task.done() and undo is not None:
+                await undo(task.result())
+            if denied.done():
+                raise denied.result()
+            if undo is not None or not task.done():
+                raise ClientGone
         return task.result()
     finally:
+        if watch is not None:
+            watch.rights.unwatch(watch)
         watcher.cancel()
         if not task.done():
             task.cancel()

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from apps.access.policy import Action, topic
 from apps.doors.http import answers, messages, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -26,9 +27,11 @@ async def receive(door: Door, call: Call) -> Answer:
     body = await reading.json_of(call, receive_decoder, door.settings.request_bytes_max)
     is_binary = reading.wants(call, _RECORDS)
     request = _request_of(call.name, body, is_binary=is_binary)
+    for name in request.topics:
+        call.rights.require(topic(name), Action.SUB)
     work = call.engine.receive(request)
     if request.wait_ms:
-        result = await reading.unless_gone(work, call.receive, undo=partial(_give_back, call))
+        result = await reading.unless_gone(work, call, undo=partial(_give_back, call))
     else:
         result = await work
     if is_binary:

@@ -21,7 +21,7 @@ async def search(_door: Door, call: Call) -> Answer:
     """Answer with the messages that are all of what was asked for, the newest first."""
     request = _request_of(call)
     # Whoever left is not searched for: a search may read much.
-    result = await reading.unless_gone(call.engine.search(request), call.receive)
+    result = await reading.unless_gone(call.engine.search(request), call)
     found = [
         messages.message_of(record)
         for block in result.blocks

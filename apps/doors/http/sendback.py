@@ -1,5 +1,6 @@
 """POST /groups/{group}/messages:send-back: messages a reader failed at. Translates only."""
 
+from apps.access.policy import Action, topic
 from apps.doors.http import answers, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door
@@ -19,9 +20,12 @@ async def send_back(door: Door, call: Call) -> Answer:
     body = await reading.json_of(call, send_back_decoder, door.settings.request_bytes_max)
     if body.generation is not None and not body.client_id:
         raise invalid("/client_id", "required with generation")
+    failed = [_failed_of(index, item) for index, item in enumerate(body.messages)]
+    for name in {item.topic for item in failed}:
+        call.rights.require(topic(name), Action.SUB)
     results = await call.engine.send_back(
         call.name,
-        [_failed_of(index, item) for index, item in enumerate(body.messages)],
+        failed,
         client_id=body.client_id,
         delay_level=retry_level(body.delay_level, body.delay_ms),
         delay_ms=body.delay_ms,

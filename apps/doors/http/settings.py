@@ -13,7 +13,7 @@ class DoorSettings:
     """Settings of the HTTP door; limits default to the engine's."""
 
     auth: str = "off"
-    """Who may call: `off`, everybody who reaches the socket. There is no other mode yet."""
+    """Who may call: `off`, everybody who reaches the socket; `on`, whom the door's gate lets."""
     allowed_hosts: frozenset[str] = frozenset({"localhost", "127.0.0.1", "::1"})
     """Host names without port that a request may be addressed to; `*` allows any."""
     default_ack: AckMode = AckMode.SYNC
@@ -30,8 +30,8 @@ class DoorSettings:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a setting this door would have to pretend to obey."""
-        if self.auth != "off":
-            raise ValueError(f"auth {self.auth!r} does not exist in this version; only 'off' does")
+        if self.auth not in ("off", "on"):
+            raise ValueError(f"auth {self.auth!r} does not exist; it is off or on")
         if self.requests_bytes_max < self.batch_bytes_max + wire.BATCH_TABLE_BYTES_MAX:
             raise ValueError("requests_bytes_max must hold the largest batch")
         if self.body_bytes_max > min(self.batch_bytes_max, self.request_bytes_max):

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from apps.access.policy import Action
+from apps.access.policy import topic as topic_named
 from apps.doors.http import answers, drafts, places, send
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Door, host_of
@@ -44,14 +46,23 @@ class Request(Protocol):
 class Meaning:
     """What the head of a send says. A binary batch has its queue and mode there, JSON has not."""
 
-    __slots__ = ("ack", "queue", "topic", "wants_records")
+    __slots__ = ("ack", "digest", "queue", "topic", "wants_records")
 
-    def __init__(self, topic: str, queue: int, ack: AckMode | None, *, wants_records: bool) -> None:
-        """Keep it; `queue` is -1 for JSON."""
+    def __init__(
+        self,
+        topic: str,
+        queue: int,
+        ack: AckMode | None,
+        *,
+        wants_records: bool,
+        digest: bytes | None = None,
+    ) -> None:
+        """Keep it; `queue` is -1 for JSON, `digest` that of the sender's token."""
         self.topic = topic
         self.queue = queue
         self.ack = ack
         self.wants_records = wants_records
+        self.digest = digest
 
 
 class _Run:
@@ -140,6 +151,8 @@ class Turn:
 
     def take(self, request: Request) -> None:
         """Put a request into a frame. Raises what `send` would, or NotPlain, with nothing done."""
+        if not self._may_send(request):
+            raise NotPlain  # To be refused in one place.
         size_bytes = len(request.body)
         in_flight = self._door.in_flight
         if in_flight.bytes + size_bytes > in_flight.bytes_max:
@@ -151,6 +164,15 @@ class Turn:
         frame.requests.append(request)
         frame.size_bytes += size_bytes
         frame.share.add(size_bytes)
+
+    def _may_send(self, request: Request) -> bool:
+        gate = self._door.gate
+        if gate is None:
+            return True
+        source = request.client[0] if request.client else ""
+        return gate.may(
+            request.meaning.digest, source, Action.PUB, topic_named(request.meaning.topic)
+        )
 
     def _frame(self, ack: AckMode) -> Frame:
         is_synced = ack is AckMode.SYNC

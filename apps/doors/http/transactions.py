@@ -6,6 +6,7 @@ POST /topics/{topic}/transactions, /transactions/{id}:commit and :rollback, and
 
 import numpy as np
 
+from apps.access.policy import Action, group, topic
 from apps.doors.http import answers, drafts, messages, places, reading
 from apps.doors.http.answers import Answer
 from apps.doors.http.calls import Call, Door, settled
@@ -19,8 +20,10 @@ from apps.doors.http.careshapes import (
     checks_decoder,
 )
 from apps.doors.http.refusals import invalid
+from apps.doors.http.rights import EVERYTHING
 from apps.doors.http.shapes import budget, empty_decoder
 from apps.doors.http.times import rfc3339
+from apps.engine.codec.layout import HALF_TOPIC
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
 from apps.engine.errors import UnknownTransaction
@@ -35,6 +38,7 @@ async def begin(door: Door, call: Call) -> Answer:
     budget.renew()
     body = reading.decode(begin_transaction_decoder, data)
     producer_group = places.group_at(body.producer_group, "/producer_group")
+    call.rights.require(group(producer_group), Action.PUB)
     ack = _ack_of(door, body)
     batch, message_id = _batch_of(door, call, body)
     begun = await call.engine.begin_transaction(
@@ -101,7 +105,11 @@ async def _ended(call: Call, outcome: Outcome) -> Answer:
     await reading.nothing_of(call, empty_decoder)
     if not call.token:
         raise UnknownTransaction("this is the id of no transaction")
+    if call.rights is not EVERYTHING:
+        await _require(call)
     ended = await settled(call.engine.end_transaction(call.token, outcome))
+    if ended.topic:
+        call.rights.require(topic(ended.topic), Action.PUB, Action.DECIDE)
     offset = ended.queue_offset
     return answers.json(
         200,
@@ -116,6 +124,28 @@ async def _ended(call: Call, outcome: Outcome) -> Answer:
     )
 
 
+async def _require(call: Call) -> None:
+    """Raise Denied unless the caller may send to the topic of the transaction, or decide for it.
+
+    An id says where the half message is. What is not stored yet has no id, and one that is stored
+    and not pending was decided: to end it again changes nothing.
+    """
+    halves = call.engine.own_ranges(HALF_TOPIC).get(HALF_TOPIC, [])
+    half_offset = _half_offset(call.token)
+    if not any(held.min_offset <= half_offset < held.max_offset for held in halves):
+        raise UnknownTransaction("this is the id of no transaction")
+    for pending in await settled(call.engine.transactions(after=half_offset - 1, messages_max=1)):
+        if pending.half_offset == half_offset:
+            call.rights.require(topic(pending.topic), Action.PUB, Action.DECIDE)
+
+
+def _half_offset(transaction_id: str) -> int:
+    try:
+        return int(transaction_id.partition(".")[0], 16)
+    except ValueError:
+        raise UnknownTransaction("this is the id of no transaction") from None
+
+
 async def receive_checks(door: Door, call: Call) -> Answer:
     """Hand out messages to be decided; wait for them, or until the client leaves.
 
@@ -126,7 +156,7 @@ async def receive_checks(door: Door, call: Call) -> Answer:
     work = call.engine.receive_checks(
         call.name, client_id=body.client_id, checks_max=body.max, wait_ms=body.wait_ms
     )
-    found = await (reading.unless_gone(work, call.receive) if body.wait_ms else work)
+    found = await (reading.unless_gone(work, call) if body.wait_ms else work)
     return answers.json(200, ChecksAnswer([_item(check) for check in found]))
 
 

@@ -7,6 +7,7 @@ answered by `send` itself; so there is one place that refuses.
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from apps.access.gate import Denied, digest_in
 from apps.doors import steps
 from apps.doors.hosts import host_check
 from apps.doors.http import answers, send
@@ -45,9 +46,17 @@ class TurnsOfSends:
             or b"x-request-id" in fields
         ):
             return None
+        digest = None
+        if self._door.gate is not None:
+            # Who is not let in is told so by `send`. Each request asks again: a head is known for
+            # longer than a token is good.
+            try:
+                digest = digest_in(fields.get(b"authorization"))
+            except Denied:
+                return None
         content_type = fields.get(b"content-type")
         if content_type == _JSON:
-            return Meaning(match.name, -1, None, wants_records=False)
+            return Meaning(match.name, -1, None, wants_records=False, digest=digest)
         if content_type != _RECORDS:
             return None
         try:
@@ -55,7 +64,7 @@ class TurnsOfSends:
         except Refusal:
             return None
         wants_records = _RECORDS in fields.get(b"accept", b"")
-        return Meaning(match.name, queue, ack, wants_records=wants_records)
+        return Meaning(match.name, queue, ack, wants_records=wants_records, digest=digest)
 
     def answer(self, requests: Sequence[Request]) -> None:
         """Store what the requests of a turn bring, and answer each when that is safe."""

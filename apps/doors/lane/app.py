@@ -5,6 +5,7 @@ Whoever asks for anything but the lane's protocol gets a problem document.
 
 from collections.abc import Callable
 
+from apps.access.gate import Denied
 from apps.bridge.serving import HAND_OVER
 from apps.doors.guard.clients import ClientLimits
 from apps.doors.hosts import host_check
@@ -12,6 +13,7 @@ from apps.doors.http import answers
 from apps.doors.http.app import Application, EngineOf
 from apps.doors.http.calls import Door, Receive, Scope, Send
 from apps.doors.http.refusals import Refusal
+from apps.doors.http.rights import refusal_of
 from apps.doors.lane.connection import Connection
 from apps.doors.lane.frames import PROTOCOL
 from apps.doors.lane.limits import Limits
@@ -41,7 +43,11 @@ def create_app(
             if not is_allowed_host(fields.get(b"host", b"")):
                 raise Refusal("bad_host", "the Host header is not one this server answers to")
             hand_over = _hand_over_of(scope, fields)
-        except Refusal as refusal:
+            rights = None
+            if door.gate is not None:
+                rights = door.gate.rights_of(fields.get(b"authorization"), scope.get("client"))
+        except (Refusal, Denied) as refused:
+            refusal = refusal_of(refused) if isinstance(refused, Denied) else refused
             answer, headers = answers.of_refusal(refusal, request_id)
             await answers.respond(send, answer, request_id, (*answers.GUARDS, *headers))
             return
@@ -50,7 +56,7 @@ def create_app(
         limits = (
             None if client_limits is None else Limits(client_limits, client[0] if client else "")
         )
-        hand_over(Connection(door, engine_of, limits=limits), upgrade)
+        hand_over(Connection(door, engine_of, limits=limits, rights=rights), upgrade)
 
     return application
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import cast
 
+from apps.access.gate import Rights, Watch
 from apps.bridge.serving import Upgraded
 from apps.doors.http.calls import Door
 from apps.doors.http.inflight import Share
@@ -36,8 +37,17 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
         engine_of: Callable[[], EngineAPI | None],
         *,
         limits: Limits | None = None,
+        rights: Rights | None = None,
     ) -> None:
-        """Wait for the connection; `limits` are its client's, None where there are none."""
+        """Wait for the connection; `limits` are its client's, None where there are none.
+
+        `rights` are those of the token it was opened with; raises ValueError for a door that has
+        a gate and a connection without them.
+        """
+        if (door.gate is None) != (rights is None):
+            raise ValueError("a lane has rights exactly where its door has a gate")
+        self._rights = rights
+        self._watch: Watch | None = None
         self._door = door
         self._limits = limits
         self._engine_of = engine_of
@@ -65,6 +75,9 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
         """Take the transport."""
         self._transport = cast("asyncio.Transport", transport)
         self._idle = self._loop.call_later(IDLE_S, self._look_idle, 0)
+        if self._rights is not None:
+            # A token that is revoked takes its connection along, busy or idle.
+            self._watch = self._rights.watched(lambda _denied: self.shutdown())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -118,6 +131,8 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
         """Forget the connection; what is under way is carried out all the same."""
         del exc
         self._is_ending = True
+        if self._watch is not None:
+            self._watch.rights.unwatch(self._watch)
         self._idle.cancel()
         if self._stall is not None:
             self._stall.cancel()
@@ -166,7 +181,7 @@ class Connection(Upgraded, asyncio.BufferedProtocol):
             except Refusal as refusal:
                 request = request._replace(refused=refusal)
         respond = partial(self._respond, share, entered)
-        sending.begin(self._door, self._engine_of, request, respond)
+        sending.begin(self._door, self._engine_of, request, respond, self._rights)
         if self._unanswered >= _UNANSWERED_MAX:
             self._regulate()
 

@@ -5,10 +5,14 @@ import dataclasses
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+from apps.access.gate import Denied, Rights
+from apps.access.policy import Action
+from apps.access.policy import topic as topic_named
 from apps.doors import steps
 from apps.doors.http import answers
 from apps.doors.http.calls import Door
 from apps.doors.http.refusals import Refusal
+from apps.doors.http.rights import refusal_of
 from apps.doors.http.routing import name_rule
 from apps.doors.http.send import batch_answer
 from apps.doors.lane.frames import ACKS, KNOWN_FLAGS, WANTS_JSON, Kind, Request, Verb, build_answer
@@ -30,9 +34,16 @@ _Stored = list[Appended]
 
 
 def begin(
-    door: Door, engine_of: Callable[[], EngineAPI | None], request: Request, respond: Respond
+    door: Door,
+    engine_of: Callable[[], EngineAPI | None],
+    request: Request,
+    respond: Respond,
+    rights: Rights | None = None,
 ) -> None:
-    """Carry a request out; `respond` is given its answer's frame, exactly once, now or later."""
+    """Carry a request out; `respond` is given its answer's frame, exactly once, now or later.
+
+    `rights` are the connection's, None where access is off.
+    """
     try:
         if request.refused is not None:
             raise request.refused
@@ -40,6 +51,9 @@ def begin(
             raise InvalidArgument(f"there is no verb {request.verb}")
         if request.flags & ~KNOWN_FLAGS:
             raise InvalidArgument(f"there are no flags {request.flags:#x}")
+        topic = _topic(request.name)
+        if rights is not None:
+            rights.check(topic_named(topic), Action.PUB)
         engine = engine_of()
         if engine is None:
             raise Stopping("the engine is not open")
@@ -49,9 +63,7 @@ def begin(
             raise BatchTooLarge(
                 f"the records are longer than {door.settings.batch_bytes_max} bytes"
             )
-        batch = RecordBatch(
-            topic=_topic(request.name), queue=request.queue, payload=payload, sizes=sizes
-        )
+        batch = RecordBatch(topic=topic, queue=request.queue, payload=payload, sizes=sizes)
     except Exception as error:  # As in `_finish`: the request ends, the lane does not.
         respond(failure(door, request.number, error))
         return
@@ -97,6 +109,8 @@ def failure(door: Door, number: int, error: BaseException) -> bytes:
         error = OutOfMeans("no memory is left for this request")
     elif isinstance(error, asyncio.CancelledError):
         error = Stopping("the engine takes no more requests")
+    if isinstance(error, Denied):
+        error = refusal_of(error)
     if isinstance(error, Refusal):
         answer, headers = answers.of_refusal(error, request_id)
     elif isinstance(error, EngineError):

@@ -7,6 +7,7 @@ from apps.groups.selectors.groups import (
     MemberPicture,
     group_state,
     group_states,
+    is_decided,
     put_state,
 )
 from apps.groups.selectors.history import rebalances, transitions
@@ -22,6 +23,7 @@ __all__ = [
     "blocked",
     "group_state",
     "group_states",
+    "is_decided",
     "lock_id",
     "lock_place",
     "locks",

@@ -12,6 +12,7 @@ from apps.engine.errors import Busy
 from apps.engine.grouptypes import MemberState, Rebalance, Subscription
 from apps.engine.types import ClientSeen, GroupProgress, GroupSpec
 from apps.groups.blocked import idle_members
+from apps.groups.models import ConsumerGroup
 from apps.groups.retrytopics import retry_lag
 
 
@@ -93,6 +94,11 @@ def group_state(group: str) -> GroupState:
     if group not in parts and group not in known.specs:
         raise ProblemError("unknown_group", f"no member of group {group!r} has received anything")
     return _state(group, known.specs.get(group), parts[group])
+
+
+def is_decided(group: str) -> bool:
+    """Say whether somebody decided about a group."""
+    return ConsumerGroup.objects.filter(name=group, decided_at__isnull=False).exists()
 
 
 def put_state(spec: GroupSpec) -> GroupState:

@@ -7,6 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access import asking
+from apps.access.policy import Action, Kind, Resource
 from apps.core.pagination import listing, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.types import Cleanup, TopicType
@@ -29,7 +31,11 @@ class TopicListView(APIView):
         """List topics by name, with what each queue holds."""
         wanted = page_request(request.query_params)
 
-        found = selectors.topic_states(after=wanted.after, topics_max=wanted.items_max + 1)
+        found = selectors.topic_states(
+            after=wanted.after,
+            topics_max=wanted.items_max + 1,
+            is_shown=asking.shown_to(request._request, Kind.TOPIC) if asking.is_on() else None,
+        )
 
         states, next_cursor = page_of(found, wanted, key=lambda state: state.name)
         return Response(listing([rendered(state) for state in states], next_cursor))
@@ -56,6 +62,9 @@ class TopicView(APIView):
     def put(self, request: Request, topic: str) -> Response:
         """Make a topic, or change the given values of one that exists."""
         services.check_name(topic)
+        if asking.is_on():
+            action = Action.UPDATE if selectors.exists(topic) else Action.CREATE
+            asking.require(request._request, action, Resource(Kind.TOPIC, topic))
         change = TopicChange(data=request.data)
         change.is_valid(raise_exception=True)
         values = change.validated_data

@@ -78,7 +78,7 @@ class Command(BaseCommand):
         supervisor.add(_manage("broker", inherited))
 
         def has_started() -> bool:
-            if not _answers(settings.MQWEB.host, settings.MQWEB.port):
+            if not _answers(settings.MQWEB.own_host, settings.MQWEB.port):
                 return False
             self._announce()
             # Last to start, so first to stop: what a worker holds is settled with the broker.

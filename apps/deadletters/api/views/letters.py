@@ -29,6 +29,7 @@ from apps.deadletters.api.serializers.letters import (
 )
 from apps.deadletters.asked import asked_filter, number_of
 from apps.deadletters.models import State
+from apps.deadletters.targets import check_target
 
 _FILTER = [
     OpenApiParameter("state", str, enum=State.values),
@@ -101,11 +102,14 @@ class ResendView(APIView):
         wanted = ResendRequest(data=request.data)
         wanted.is_valid(raise_exception=True)
 
+        wish = wanted.wish()
+        check_target(request._request, group, wish.target)
+
         job = services.request_resend(
             group=group,
             letters=wanted.letters(group),
             criteria=wanted.criteria(),
-            wish=wanted.wish(),
+            wish=wish,
             by=actor_of(request),
         )
 

@@ -6,6 +6,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access import asking
+from apps.access.policy import Action, Kind, Resource
 from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.groups import decisions, selectors, services
@@ -29,7 +31,12 @@ class GroupListView(APIView):
         """List the groups that were decided about or have read anything, with members, by name."""
         wanted = page_request(request.query_params)
 
-        found = [state for state in selectors.group_states() if state.spec.name > wanted.after]
+        is_shown = asking.shown_to(request._request, Kind.GROUP)
+        found = [
+            state
+            for state in selectors.group_states()
+            if state.spec.name > wanted.after and is_shown(state.spec.name)
+        ]
 
         states, next_cursor = page_of(found, wanted, key=lambda state: state.spec.name)
         return Response(listing([rendered_group(state) for state in states], next_cursor))
@@ -56,6 +63,9 @@ class GroupView(APIView):
     def put(self, request: Request, group: str) -> Response:
         """Decide about a group; 201 where nobody had. It need not have members yet."""
         decisions.check_name(group)
+        if asking.is_on():
+            action = Action.UPDATE if selectors.is_decided(group) else Action.CREATE
+            asking.require(request._request, action, Resource(Kind.GROUP, group))
         change = GroupChange(data=request.data)
         change.is_valid(raise_exception=True)
 

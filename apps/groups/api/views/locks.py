@@ -5,6 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access import asking
+from apps.access.policy import Kind
 from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.grouptypes import QueueLockState
@@ -46,7 +48,8 @@ class LockListView(APIView):
 
         found = selectors.locks(group=query.get("group"), topic=query.get("topic"))
 
-        behind = [lock for lock in found if _key(lock) > wanted.after]
+        is_shown = asking.shown_to(request._request, Kind.GROUP)
+        behind = [lock for lock in found if _key(lock) > wanted.after and is_shown(lock.group)]
         locks, next_cursor = page_of(behind, wanted, key=_key)
         return Response(listing([rendered_lock(lock) for lock in locks], next_cursor))
 

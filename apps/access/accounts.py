@@ -1,0 +1,149 @@
+"""Changes to accounts and their grants: one transaction each; doors are told after the commit."""
+
+import logging
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from apps.access import policy, selectors, snapshot
+from apps.access.models import AccountRole, Grant
+from apps.core.exceptions import ProblemError
+from apps.engine.errors import InvalidArgument
+
+_log = logging.getLogger("mqweb.access")
+
+
+def create_account(
+    *, name: str, password: str | None, role: policy.Role = policy.Role.NONE, by: str
+) -> AbstractUser:
+    """Make an account; without a password it is a program's, which has tokens only.
+
+    Raises InvalidArgument, and ProblemError `conflict` for a name that is taken.
+    """
+    user = get_user_model()(username=name)
+    try:
+        user.full_clean(exclude=["password"], validate_unique=False)
+    except ValidationError as error:
+        raise InvalidArgument("; ".join(error.messages)) from error
+    _set_password(user, password)
+    with transaction.atomic():
+        snapshot.raise_version()
+        if get_user_model().objects.filter(username=name).exists():
+            raise ProblemError("conflict", f"there is an account {name!r} already")
+        user.is_staff = role is policy.Role.ADMIN
+        user.save()
+        AccountRole.objects.create(user=user, role=role.value)
+    _log.info("account_created", extra={"account": name, "role": role.value, "by": by})
+    return user
+
+
+def change_account(
+    *,
+    name: str,
+    role: policy.Role | None = None,
+    is_active: bool | None = None,
+    password: str | None = None,
+    by: str,
+) -> AbstractUser:
+    """Change what is given. A new password, or its end, closes the account's sessions and sockets.
+
+    Raises ProblemError `not_found`, and `conflict` for a change after which nobody could administer
+    any more; InvalidArgument for a bad password.
+    """
+    with transaction.atomic():
+        snapshot.raise_version()
+        user = selectors.account(name)
+        if password is not None:
+            _set_password(user, password)
+        if is_active is not None:
+            user.is_active = is_active
+        if role is not None:
+            AccountRole.objects.update_or_create(user=user, defaults={"role": role.value})
+            user.is_staff = user.is_superuser or role is policy.Role.ADMIN
+        user.save()
+        _check_somebody_administers()
+    changed = {
+        "role": None if role is None else role.value,
+        "is_active": is_active,
+        "password": password is not None,
+    }
+    _log.info("account_changed", extra={"account": name, "by": by, **changed})
+    return user
+
+
+def delete_account(*, name: str, by: str) -> None:
+    """Remove an account with its grants and tokens. Raises what `change_account` raises."""
+    with transaction.atomic():
+        snapshot.raise_version()
+        selectors.account(name).delete()
+        _check_somebody_administers()
+    _log.info("account_deleted", extra={"account": name, "by": by})
+
+
+def add_grant(
+    *,
+    name: str,
+    kind: str,
+    actions: list[str],
+    match: str,
+    resource: str = "",
+    effect: str = "allow",
+    sources: list[str] | None = None,
+    by: str,
+) -> Grant:
+    """Allow or deny an account something; raise ProblemError `not_found`, InvalidArgument."""
+    grant = checked(
+        kind=kind, actions=actions, match=match, name=resource, effect=effect, sources=sources
+    )
+    with transaction.atomic():
+        snapshot.raise_version()
+        row = Grant.objects.create(
+            user=selectors.account(name),
+            kind=grant.kind.value,
+            actions=sorted(grant.actions),
+            match=grant.match.value,
+            name=grant.name,
+            effect=grant.effect.value,
+            sources=[str(network) for network in grant.sources],
+            created_by=by[:255],
+        )
+    _log.info("grant_added", extra={"account": name, "grant": str(row), "by": by})
+    return row
+
+
+def remove_grant(*, number: int, by: str) -> None:
+    """Take a grant back; raise ProblemError `not_found`."""
+    with transaction.atomic():
+        snapshot.raise_version()
+        row = selectors.grant(number)
+        text, account = str(row), row.user.get_username()
+        row.delete()
+    _log.info("grant_removed", extra={"account": account, "grant": text, "by": by})
+
+
+def checked(**words: Any) -> policy.Grant:  # Words of any JSON type: `policy.checked` looks.
+    """Return a grant of words; raise InvalidArgument."""
+    try:
+        return policy.checked(**words)
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from error
+
+
+def _set_password(user: AbstractUser, password: str | None) -> None:
+    if password is None:
+        user.set_unusable_password()
+        return
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise InvalidArgument("; ".join(error.messages)) from error
+    user.set_password(password)
+
+
+def _check_somebody_administers() -> None:
+    if not selectors.somebody_administers():
+        raise ProblemError("conflict", "after that no account could sign in and administer")

@@ -1,0 +1,1 @@
+"""REST face of accounts, grants and tokens."""

@@ -1,0 +1,17 @@
+"""What every template knows of who asks. Reads nothing that the request has not read already."""
+
+from django.http import HttpRequest
+
+from apps.access import asking
+from apps.access.policy import CLUSTER, Action
+
+
+def signed_in(request: HttpRequest) -> dict[str, object]:
+    """Return who is signed in; empty where access is off, or nobody is."""
+    access = asking.access_of(request)
+    name = "" if access.rights is None else access.rights.caller.principal.name
+    return {
+        "signed_in_as": name,
+        "is_access_on": asking.is_on(),
+        "administers": access.may(Action.ADMINISTER, CLUSTER).is_allowed,
+    }

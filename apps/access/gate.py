@@ -1,0 +1,224 @@
+"""What doors ask: who a token is, whether they may, and whether they still may. Knows no Django.
+
+A door that has a gate answers nothing without having asked it; one without a gate is open.
+"""
+
+import logging
+from collections.abc import Callable
+
+from apps.access.policy import (
+    Action,
+    Book,
+    Caller,
+    Principal,
+    Resource,
+    Token,
+    decide,
+    digest_of,
+)
+from apps.access.policy.book import FOR_EVER_MS
+from apps.engine.clock import Clock
+
+_SCHEME = b"bearer "
+# Random text of ours is far shorter; what is longer is not even hashed.
+_TOKEN_BYTES_MAX = 512
+# Making a caller takes longer than deciding; those who come again are kept.
+_CALLERS_MAX = 4096
+
+_log = logging.getLogger("mqweb.access")
+
+
+class Denied(Exception):
+    """A request that is not carried out; `code` is one of the problem codes."""
+
+    def __init__(self, code: str, detail: str, *, challenge: str = "") -> None:
+        """Keep what the caller is told; `challenge` is what `WWW-Authenticate` says."""
+        super().__init__(detail)
+        self.code = code
+        self.challenge = challenge
+
+
+def unauthenticated(detail: str, *, is_wrong: bool) -> Denied:
+    """Return the answer to a request without a token, or with one that is not good."""
+    error = ', error="invalid_token"' if is_wrong else ""
+    return Denied("unauthenticated", detail, challenge=f'Bearer realm="mqweb"{error}')
+
+
+class Watch:
+    """A stream that is open for as long as its caller may have it."""
+
+    __slots__ = ("end", "rights")
+
+    def __init__(self, rights: "Rights", end: Callable[[Denied], None]) -> None:
+        """Call `end` once, when the caller may not any more."""
+        self.rights = rights
+        self.end = end
+
+
+class Rights:
+    """What one caller may do, asked again whenever it matters; keeps what it was allowed."""
+
+    __slots__ = ("_gate", "_needs", "caller")
+
+    def __init__(self, gate: "Gate", caller: Caller) -> None:
+        """Ask `gate` for `caller`."""
+        self._gate = gate
+        self._needs: list[tuple[tuple[Action, ...], Resource]] = []
+        self.caller = caller
+
+    def require(self, resource: Resource, *actions: Action) -> None:
+        """Raise Denied unless the caller may do one of the actions."""
+        self._check(resource, actions)
+        self._needs.append((actions, resource))
+
+    def check(self, resource: Resource, *actions: Action) -> None:
+        """Raise Denied as `require` does, and keep nothing: for connections that ask for ever."""
+        self._check(resource, actions)
+
+    def watched(self, end: Callable[[Denied], None]) -> Watch:
+        """Have `end` called when the caller may not do any more what was required."""
+        return self._gate.watch(Watch(self, end))
+
+    def unwatch(self, watch: Watch) -> None:
+        """End a watch."""
+        self._gate.unwatch(watch)
+
+    def denial(self) -> Denied | None:
+        """Return why the caller may not go on; None while it may."""
+        try:
+            self._gate.principal_of(self.caller)
+            for actions, resource in self._needs:
+                self._check(resource, actions)
+        except Denied as denied:
+            return denied
+        return None
+
+    def _check(self, resource: Resource, actions: tuple[Action, ...]) -> None:
+        principal = self._gate.principal_of(self.caller)
+        for action in actions:
+            decision = decide(principal, action, resource, self.caller.source)
+            if decision.is_allowed:
+                return
+        raise Denied("forbidden", decision.reason)
+
+
+class Gate:
+    """The way from a request to a decision. Used from one event loop, but for `book`."""
+
+    def __init__(self, book_of: Callable[[], Book | None], clock: Clock) -> None:
+        """Decide by the newest book; None while there has not been any."""
+        self._book_of = book_of
+        self._clock = clock
+        self._watches: set[Watch] = set()
+        self._looked_at: Book | None = None
+        self._next_end_ms = FOR_EVER_MS
+        self._callers: dict[tuple[bytes, str], Caller] = {}
+        self.used: dict[int, int] = {}
+        """When each token was used last, by its number; for whoever writes it down."""
+
+    def book(self) -> Book:
+        """Return the newest book; raise Denied where there is none, or it cannot be had."""
+        try:
+            book = self._book_of()
+        except Exception:  # Never fail open.
+            _log.exception("decision_failed")
+            raise Denied("forbidden", "the decision failed, which counts as no") from None
+        if book is None:
+            raise Denied("database_unavailable", "rights are not known yet: no database answered")
+        return book
+
+    def rights_of(self, authorization: bytes | None, client: tuple[str, int] | None) -> Rights:
+        """Return the rights of who sent an Authorization header; raise Denied."""
+        return Rights(self, self.caller_of(digest_in(authorization), client[0] if client else ""))
+
+    def caller_of(self, digest: bytes, source: str) -> Caller:
+        """Return who has a token, by its digest; raise Denied for one that is not good."""
+        token = self._token(digest)
+        kept = self._callers.get((digest, source))
+        if kept is not None and kept.principal is token.principal:
+            return kept
+        if len(self._callers) >= _CALLERS_MAX:
+            self._callers.clear()
+        found = self._callers[digest, source] = Caller(
+            principal=token.principal,
+            source=source,
+            digest=digest,
+            account=token.account,
+            label=token.label,
+            until_ms=FOR_EVER_MS if token.expires_ms is None else token.expires_ms,
+        )
+        return found
+
+    def _token(self, digest: bytes) -> Token:
+        now_ms = self._clock.wall_ms()
+        token = self.book().token(digest, now_ms)
+        if token is None:
+            raise unauthenticated("the token is unknown, revoked or expired", is_wrong=True)
+        if token.number:
+            self.used[token.number] = now_ms
+        return token
+
+    def principal_of(self, caller: Caller) -> Principal:
+        """Return who a caller is by now; raise Denied for one whose token or account is gone."""
+        found = self.book().still(caller, self._clock.wall_ms())
+        if found is None:
+            raise unauthenticated("the token or account is not good any more", is_wrong=True)
+        return found
+
+    def may(self, digest: bytes | None, source: str, action: Action, resource: Resource) -> bool:
+        """Say whether who has a token may do something."""
+        if digest is None:
+            return False
+        try:
+            principal = self._token(digest).principal
+        except Denied:
+            return False
+        return decide(principal, action, resource, source).is_allowed
+
+    # --- streams -------------------------------------------------------------------------------
+
+    def watch(self, watch: Watch) -> Watch:
+        """Take a watch; `look` ends it when its time has come."""
+        self._watches.add(watch)
+        self._next_end_ms = min(self._next_end_ms, watch.rights.caller.until_ms)
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        """Forget a watch; one that has ended is forgotten already."""
+        self._watches.discard(watch)
+
+    def look(self) -> None:
+        """End what may not go on. To be called several times a second; mostly there is nothing."""
+        try:
+            book = self._book_of()
+        except Exception:  # Never fail open: every stream is asked again, and refused.
+            book = None
+        if book is self._looked_at and self._clock.wall_ms() < self._next_end_ms:
+            return
+        self._looked_at = book
+        self._next_end_ms = FOR_EVER_MS
+        for watch in list(self._watches):
+            denied = watch.rights.denial()
+            if denied is None:
+                self._next_end_ms = min(self._next_end_ms, watch.rights.caller.until_ms)
+            else:
+                self._watches.discard(watch)
+                watch.end(denied)
+
+    def end_session(self, session: str) -> None:
+        """End every stream of a session that was signed out."""
+        for watch in list(self._watches):
+            if watch.rights.caller.session == session:
+                self._watches.discard(watch)
+                watch.end(unauthenticated("the session was signed out", is_wrong=True))
+
+
+def digest_in(authorization: bytes | None) -> bytes:
+    """Return the digest of the token in an Authorization header; raise Denied without one."""
+    if authorization is None:
+        raise unauthenticated("give a token: Authorization: Bearer TOKEN", is_wrong=False)
+    token = authorization[len(_SCHEME) :].strip()
+    is_bearer = authorization[: len(_SCHEME)].lower() == _SCHEME
+    if not is_bearer or not 0 < len(token) <= _TOKEN_BYTES_MAX:
+        raise unauthenticated("the Authorization header is no Bearer token", is_wrong=True)
+    return digest_of(token)

@@ -1,0 +1,1 @@
+"""Commands about accounts and tokens."""

@@ -1,0 +1,137 @@
+"""The decision in front of everything Django serves. Knows the table of rights; no page.
+
+A route without a row is closed. A request with a token is that token's, whatever cookie it has.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.middleware.csrf import CsrfViewMiddleware
+from django.shortcuts import render
+from django.utils.module_loading import import_string
+
+from apps.access import asking
+from apps.access.gate import Denied, Rights
+from apps.access.policy import decide
+from apps.access.table import Need, Open, Table
+from apps.core.exceptions import problem_response
+from apps.core.handlers import database_unavailable, is_api
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_ADMINS_SIGN_IN = "admin/login/"
+
+_log = logging.getLogger("mqweb.access")
+
+
+class AccessMiddleware:
+    """Let a request through to its view, or answer it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        """Wrap the rest of the chain."""
+        self._get_response = get_response
+        self._table: Table = import_string(settings.ACCESS_TABLE)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Pass the request on; the decision is made when its view is known."""
+        return self._get_response(request)
+
+    def process_view(
+        self,
+        request: HttpRequest,
+        _view: Callable[..., Any],
+        _args: Sequence[Any],
+        parts: Mapping[str, Any],
+    ) -> HttpResponseBase | None:
+        """Return the refusal; None lets the request through."""
+        if not asking.is_on():
+            request.access = asking.Access()  # type: ignore[attr-defined]
+            return None
+        match = request.resolver_match
+        assert match is not None
+        if match.route == _ADMINS_SIGN_IN:
+            return _to_sign_in(request, request.GET.get("next", "/admin/"))
+        row = self._table.row(match.route, request.method or "")
+        try:
+            return self._decided(request, row, parts)
+        except Denied as denied:
+            return _refused(request, denied)
+
+    def _decided(
+        self, request: HttpRequest, row: Need | Open | None, parts: Mapping[str, Any]
+    ) -> HttpResponseBase | None:
+        is_for_all = isinstance(row, Open) and not row.is_for_accounts
+        try:
+            rights = _rights(request)
+        except Denied:
+            if is_for_all:
+                request.access = asking.Access()  # type: ignore[attr-defined]
+                return None
+            raise
+        request.access = asking.Access(rights)  # type: ignore[attr-defined]
+        if isinstance(row, Open):
+            return None
+        if row is None:
+            raise Denied("forbidden", "no right is known that would be enough for this")
+        resource = row.resource_of(parts)
+        caller = rights.caller
+        refusals = []
+        for action in row.actions:
+            decision = decide(caller.principal, action, resource, caller.source)
+            if decision.is_allowed:
+                return None
+            refusals.append(decision.reason)
+        raise Denied("forbidden", refusals[0])
+
+
+def _rights(request: HttpRequest) -> Rights:
+    """Return who asks; raise Denied. What a session asks to change must come from our pages."""
+    if "HTTP_AUTHORIZATION" in request.META:
+        if not is_api(request):
+            raise Denied("unauthenticated", "pages take a session, and no token")
+        rights = asking.by_token(request)
+        # For those who write down who did it; it is read from no table.
+        caller = rights.caller
+        request.user = get_user_model()(pk=caller.account, username=caller.principal.name)
+        request.actor = caller.label  # type: ignore[attr-defined]
+        return rights
+    rights = asking.by_session(request)
+    if is_api(request) and request.method not in _SAFE:
+        # Views of the API are exempt from Django's own check, for the sake of tokens.
+        check = _CsrfCheck(lambda _request: HttpResponse())
+        check.process_request(request)
+        if (reason := check.process_view(request, _nothing, (), {})) is not None:
+            raise Denied("forbidden", f"the session's CSRF token is missing or wrong: {reason}")
+    return rights
+
+
+class _CsrfCheck(CsrfViewMiddleware):
+    def _reject(self, _request: HttpRequest, reason: str) -> Any:
+        return reason
+
+
+def _nothing(_request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+def _refused(request: HttpRequest, denied: Denied) -> HttpResponseBase:
+    if denied.code == "database_unavailable":
+        return database_unavailable(request)
+    if denied.code == "forbidden":
+        extra = {"path": request.path, "method": request.method, "detail": str(denied)}
+        _log.warning("request_forbidden", extra=extra)
+    if is_api(request):
+        headers = {"WWW-Authenticate": denied.challenge} if denied.challenge else {}
+        return problem_response(request, denied.code, str(denied), headers=headers)
+    if denied.code == "unauthenticated":
+        return _to_sign_in(request, request.get_full_path() if request.method == "GET" else "/")
+    return render(request, "errors/403.html", {"reason": str(denied)}, status=403)
+
+
+def _to_sign_in(_request: HttpRequest, back: str) -> HttpResponse:
+    return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode({'next': back})}")

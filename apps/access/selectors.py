@@ -1,0 +1,103 @@
+"""Accounts, grants and tokens as read. Lists are ordered and limited; none asks once a row."""
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.models import AbstractUser
+from django.db.models import Count, Q, QuerySet
+
+from apps.access.models import AccountRole, ApiToken, Grant, Role
+from apps.core.exceptions import ProblemError
+
+_ROW_MAX = 2**63 - 1
+
+
+def account(name: str) -> AbstractUser:
+    """Return an account; raise ProblemError `not_found`."""
+    found = get_user_model().objects.select_related("access_role").filter(username=name).first()
+    if found is None:
+        raise ProblemError("not_found", f"there is no account {name!r}")
+    return found
+
+
+def accounts(*, after: str = "", accounts_max: int) -> list[AbstractUser]:
+    """Return accounts by name, those after `after`, with role and numbers of grants and tokens."""
+    rows: QuerySet[AbstractUser] = (
+        get_user_model()
+        .objects.select_related("access_role")
+        .annotate(
+            grant_count=Count("grants", distinct=True),
+            token_count=Count("tokens", filter=Q(tokens__revoked_at=None), distinct=True),
+        )
+        .filter(username__gt=after)
+        .order_by("username")
+    )
+    return list(rows[:accounts_max])
+
+
+def role_of(user: AbstractUser) -> str:
+    """Return an account's role."""
+    try:
+        role: str = user.access_role.role  # type: ignore[attr-defined]
+    except AccountRole.DoesNotExist:
+        return Role.NONE.value
+    return role
+
+
+def may_sign_in(user: AbstractUser) -> bool:
+    """Say whether an account has a password and is active."""
+    return user.is_active and user.has_usable_password()
+
+
+def somebody_administers() -> bool:
+    """Say whether an account can sign in that may administer."""
+    return (
+        get_user_model()
+        .objects.filter(Q(is_superuser=True) | Q(access_role__role=Role.ADMIN))
+        .filter(is_active=True)
+        .exclude(password__startswith=UNUSABLE_PASSWORD_PREFIX)
+        .exists()
+    )
+
+
+def grants(*, name: str | None = None, after: int = 0, grants_max: int) -> list[Grant]:
+    """Return grants by number, those after `after`, of one account or all."""
+    rows = Grant.objects.select_related("user").filter(pk__gt=min(after, _ROW_MAX))
+    if name is not None:
+        rows = rows.filter(user__username=name)
+    return list(rows.order_by("pk")[:grants_max])
+
+
+def grant(number: int) -> Grant:
+    """Return a grant; raise ProblemError `not_found`."""
+    found = Grant.objects.select_related("user").filter(pk=min(number, _ROW_MAX)).first()
+    if found is None:
+        raise ProblemError("not_found", f"there is no grant {number}")
+    return found
+
+
+def tokens(
+    *, name: str | None = None, before: int | None = None, tokens_max: int
+) -> list[ApiToken]:
+    """Return tokens, the newest first, revoked ones among them, of one account or all."""
+    rows = ApiToken.objects.select_related("user").order_by("-pk")
+    if name is not None:
+        rows = rows.filter(user__username=name)
+    if before is not None:
+        rows = rows.filter(pk__lt=min(before, _ROW_MAX))
+    return list(rows[:tokens_max])
+
+
+def token(number: int) -> ApiToken:
+    """Return a token; raise ProblemError `not_found`."""
+    found = ApiToken.objects.select_related("user").filter(pk=min(number, _ROW_MAX)).first()
+    if found is None:
+        raise ProblemError("not_found", f"there is no token {number}")
+    return found
+
+
+def token_by_prefix(prefix: str) -> ApiToken:
+    """Return the token whose secret begins so, as lists show it; raise ProblemError."""
+    found = ApiToken.objects.select_related("user").filter(prefix=prefix.rstrip("…")).first()
+    if found is None:
+        raise ProblemError("not_found", f"no token begins with {prefix[:20]!r}")
+    return found

@@ -1,0 +1,72 @@
+"""How the table of rights is written: (method, route) -> actions on a resource. Knows no address.
+
+The table itself stands where all addresses are known; a route that is not in it is closed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from apps.access.policy import CLUSTER, Action, Resource, group, topic
+
+ResourceOf = Callable[[Mapping[str, Any]], Resource]  # Parts of an address are texts or numbers.
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One of some actions on what the parts of an address name."""
+
+    resource_of: ResourceOf
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Nothing is needed; `is_for_accounts` says that somebody must be signed in all the same."""
+
+    is_for_accounts: bool = False
+
+
+EVERYBODY = Open()
+SIGNED_IN = Open(is_for_accounts=True)
+Row = Need | Open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows by route, as Django writes it, then by method; whole areas by the route's beginning."""
+
+    routes: Mapping[str, Mapping[str, Row]]
+    areas: Sequence[tuple[str, Row]] = field(default=())
+
+    def row(self, route: str, method: str) -> Row | None:
+        """Return what a request needs; None for what is not in the table, and so closed.
+
+        HEAD and OPTIONS need what GET does, where there is one; else what any method there does.
+        """
+        methods = self.routes.get(route)
+        if methods is not None:
+            if method in ("HEAD", "OPTIONS") and method not in methods:
+                method = "GET" if "GET" in methods else next(iter(methods))
+            return methods.get(method)
+        return next((row for start, row in self.areas if route.startswith(start)), None)
+
+
+def on_topic(*actions: Action, part: str = "topic") -> Need:
+    """Need one of the actions on the topic that a part of the address names."""
+    return Need(lambda parts: topic(str(parts[part])), actions)
+
+
+def on_group(*actions: Action, part: str = "group") -> Need:
+    """Need one of the actions on the group that a part of the address names."""
+    return Need(lambda parts: group(str(parts[part])), actions)
+
+
+def on_group_of_lock(*actions: Action) -> Need:
+    """Need one of the actions on the group of `group~topic~queue`."""
+    return Need(lambda parts: group(str(parts["lock"]).partition("~")[0]), actions)
+
+
+def on_cluster(*actions: Action) -> Need:
+    """Need one of the actions on the installation."""
+    return Need(lambda _parts: CLUSTER, actions)

@@ -1,0 +1,1 @@
+"""Whether buttons may be pressed."""

@@ -1,0 +1,85 @@
+"""Signing in and out. Knows accounts and how often a password may be wrong; no right."""
+
+from django.contrib.auth import authenticate, login, logout
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext, ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
+
+from apps.access import asking
+from apps.access.throttle import Failures
+
+_NAME_CHARACTERS_MAX = 150
+_PASSWORD_CHARACTERS_MAX = 1024
+
+failures = Failures(asking.clock)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@sensitive_post_parameters("password")
+def sign_in(request: HttpRequest) -> HttpResponse:
+    """Ask for name and password; which of them was wrong is not told."""
+    back = _back(request)
+    if request.method != "POST":
+        return _page(request, back)
+    name = request.POST.get("name", "")[:_NAME_CHARACTERS_MAX]
+    password = request.POST.get("password", "")
+    address = request.META.get("REMOTE_ADDR", "")
+    wait_ms = failures.wait_ms(name, address)
+    if wait_ms:
+        return _too_often(request, back, name, wait_ms)
+    user = None
+    if 0 < len(password) <= _PASSWORD_CHARACTERS_MAX and "\0" not in name:
+        user = authenticate(request, username=name, password=password)
+    if user is None:
+        failures.note(name, address)
+        trouble = gettext("Name or password is wrong.")
+        return _page(request, back, name=name, trouble=trouble, status=401)
+    failures.forgive(name)
+    # A new session key, so that one that was planted before is worth nothing.
+    request.session.flush()
+    login(request, user)
+    return HttpResponseRedirect(back, status=303)
+
+
+@require_POST
+@never_cache
+def sign_out(request: HttpRequest) -> HttpResponse:
+    """End the session here, in the table, and on the sockets that are open with it."""
+    session = request.session.session_key
+    logout(request)
+    if session:
+        asking.end_session(session)
+    return HttpResponseRedirect("/sign-in", status=303)
+
+
+def _back(request: HttpRequest) -> str:
+    """Return where to go on: an address of ours, or the first page."""
+    asked = request.POST.get("next") or request.GET.get("next") or "/"
+    is_ours = url_has_allowed_host_and_scheme(
+        asked, allowed_hosts=None, require_https=request.is_secure()
+    )
+    return asked if is_ours and asked.startswith("/") else "/"
+
+
+def _too_often(request: HttpRequest, back: str, name: str, wait_ms: int) -> HttpResponse:
+    minutes = max(1, -(-wait_ms // 60_000))
+    trouble = ngettext(
+        "Too many wrong passwords. Try again in %(minutes)d minute.",
+        "Too many wrong passwords. Try again in %(minutes)d minutes.",
+        minutes,
+    ) % {"minutes": minutes}
+    answer = _page(request, back, name=name, trouble=trouble, status=429)
+    answer["Retry-After"] = str(max(1, wait_ms // 1000))
+    return answer
+
+
+def _page(
+    request: HttpRequest, back: str, *, name: str = "", trouble: str = "", status: int = 200
+) -> HttpResponse:
+    values = {"next": back, "name": name, "trouble": trouble}
+    return render(request, "console/access/sign_in.html", values, status=status)
