@@ -9,6 +9,8 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.audit import heads
+from apps.audit import services as audit
 from apps.bridge import loops
 from apps.clockwork import selectors
 from apps.console import feed, relay
@@ -41,6 +43,8 @@ _READ_LAST_HOUR_EVERY_S = 10.0
 _READ_DEATHS_EVERY_S = 5.0
 # Where nothing runs, most of these looks find that it is too early.
 _READ_PIPELINES_EVERY_S = 1.0
+# What was written since the head was kept could be cut off without a trace.
+_KEEP_AUDIT_EVERY_S = 10.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
 _RELAY_AGAIN_S = 0.2
 # A stop does not wait longer for a database that has gone away.
@@ -64,6 +68,7 @@ class Background:
         self._last_hour = LastHour()
         self._deaths = DeathWatch(clock=self._clock)
         self._pipelines = pipelines.PipelinesWatch(clock=self._clock)
+        self._head = heads.HeadKeeper(settings.MQWEB.data / heads.FILE)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_database_away = False
 
@@ -118,6 +123,9 @@ class Background:
             asyncio.create_task(
                 loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
             ),
+            asyncio.create_task(
+                loops.every(_KEEP_AUDIT_EVERY_S, self._keep_audit, name="audit_keeper")
+            ),
         ]
 
     async def stop(self) -> None:
@@ -152,6 +160,13 @@ class Background:
         if self._pipelines.is_due():
             await self._in_database(partial(self._pipelines.take, pipelines.look))
 
+    async def _keep_audit(self, *, is_last: bool = False) -> None:
+        def keep() -> None:
+            audit.write_refusals(is_last=is_last)
+            self._head.keep()
+
+        await self._in_database(keep)
+
     def _take_last_hour(self) -> None:
         now_ms = self._clock.wall_ms()
         self._last_hour.take(totals_of_last_hour(now_ms=now_ms), now_ms=now_ms)
@@ -179,6 +194,7 @@ class Background:
     async def _project_last(self) -> None:
         await self._project_offsets()
         await self._project_groups()
+        await self._keep_audit(is_last=True)
 
     async def _watch_backlog(self) -> None:
         self._backlog.look(self._engine)

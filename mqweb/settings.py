@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "apps.bridge",
     "apps.core",
     "apps.clockwork",
+    "apps.audit",
     "apps.topics",
     "apps.delays",
     "apps.transactions",
@@ -51,6 +52,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "apps.core.middleware.RequestIdMiddleware",
+    "apps.core.middleware.OriginMiddleware",
     "apps.core.middleware.SecurityPolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "apps.core.staticfiles.StaticFilesMiddleware",

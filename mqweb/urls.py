@@ -18,6 +18,7 @@ urlpatterns = [
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", ApiDocsView.as_view(url_name="schema"), name="docs"),
     path("api/v1/", include("apps.clockwork.api.urls")),
+    path("api/v1/", include("apps.audit.api.urls")),
     path("api/v1/", include("apps.topics.api.urls")),
     path("api/v1/", include("apps.groups.api.urls")),
     path("api/v1/", include("apps.delays.api.urls")),

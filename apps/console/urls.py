@@ -4,6 +4,7 @@ from django.urls import path
 from django.views.generic import RedirectView
 
 from apps.console.pages import (
+    audit,
     clockwork,
     deadletters,
     delays,
@@ -50,6 +51,8 @@ urlpatterns = [
     path("pipelines/runs/<int:number>/cancel", pipeline_runs.cancel, name="cancel_run"),
     path("pipelines/runs/<int:number>/rerun", pipeline_runs.rerun, name="rerun"),
     path("pipelines/results/<str:job>/", pipeline_results.findings, name="pipeline_results"),
+    path("audit", audit.audit, name="audit"),
+    path("audit/<int:number>", audit.audit_entry, name="audit_entry"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/", group.group, name="group"),
 ]

@@ -196,7 +196,10 @@ def discard(request: HttpRequest, *, name: str) -> Told:
         back = f"{back}resend?{urlencode(chosen.pairs)}"
         return Told(text=_first_error(form), back=back, is_good=False)
     count = services.discard(
-        letters=chosen.letters, reason=form.cleaned_data["reason"], by=actor_of(request)
+        letters=chosen.letters,
+        reason=form.cleaned_data["reason"],
+        by=actor_of(request),
+        criteria=chosen.criteria,
     )
     return Told(text=f"{count} discarded. The log keeps them.", back=back)
 

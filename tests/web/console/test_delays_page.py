@@ -18,6 +18,9 @@ from tests.web.console.test_pages import Page, parsed
 from tests.web.fake_care import delayed_message, level
 from tests.web.fake_engine import FakeEngine as Care
 
+# A button leaves an entry in the audit log.
+pytestmark = pytest.mark.django_db
+
 NOW_MS = 1_763_000_000_000
 
 
