@@ -17,10 +17,12 @@ from apps.console import feed, relay
 from apps.console.audience import audience
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
+from apps.console.jobwatch import JobsWatch
 from apps.console.pipelines import watch as pipelines
 from apps.console.sparklines import LastHour
 from apps.deadletters.projection import DeadLetterProjector
 from apps.deadletters.selectors import waiting_letters
+from apps.deadletters.selectors.jobs import going_on
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
 from apps.engine.codec.layout import HALF_TOPIC
@@ -45,6 +47,8 @@ _READ_DEATHS_EVERY_S = 5.0
 _READ_PIPELINES_EVERY_S = 1.0
 # What was written since the head was kept could be cut off without a trace.
 _KEEP_AUDIT_EVERY_S = 10.0
+# While nobody looks at a job nothing is read.
+_READ_JOBS_EVERY_S = 1.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
 _RELAY_AGAIN_S = 0.2
 # A stop does not wait longer for a database that has gone away.
@@ -68,6 +72,7 @@ class Background:
         self._last_hour = LastHour()
         self._deaths = DeathWatch(clock=self._clock)
         self._pipelines = pipelines.PipelinesWatch(clock=self._clock)
+        self._jobs = JobsWatch(clock=self._clock)
         self._head = heads.HeadKeeper(settings.MQWEB.data / heads.FILE)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_database_away = False
@@ -84,6 +89,7 @@ class Background:
             last_hour=self._last_hour,
             deaths=self._deaths,
             pipelines=self._pipelines,
+            jobs=self._jobs,
             sleep=asyncio.sleep,
             publish=outgoing.put,
             # With Redis viewers may be with other processes, which do not say so.
@@ -124,6 +130,9 @@ class Background:
                 loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
             ),
             asyncio.create_task(
+                loops.every(_READ_JOBS_EVERY_S, self._read_jobs, name="job_reader")
+            ),
+            asyncio.create_task(
                 loops.every(_KEEP_AUDIT_EVERY_S, self._keep_audit, name="audit_keeper")
             ),
         ]
@@ -159,6 +168,13 @@ class Background:
     async def _read_pipelines(self) -> None:
         if self._pipelines.is_due():
             await self._in_database(partial(self._pipelines.take, pipelines.look))
+
+    async def _read_jobs(self) -> None:
+        # With Redis viewers may be with other processes, which do not say so.
+        if audience.watches("job") or settings.MQWEB.redis_url is not None:
+            await self._in_database(partial(self._jobs.take, lambda also: going_on(also=also)))
+        else:
+            self._jobs.rest()
 
     async def _keep_audit(self, *, is_last: bool = False) -> None:
         def keep() -> None:

@@ -14,6 +14,7 @@ from rest_framework.exceptions import ValidationError
 
 from apps.console import deadletters as shown
 from apps.console.board import Posted
+from apps.console.jobwatch import revision_of
 from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
 from apps.console.pages.searching import given, refusal_of
 from apps.core.actors import actor_of
@@ -216,6 +217,7 @@ def job(posted: Posted, _request: HttpRequest, *, number: int) -> Page:
         values={
             "job": shown.job_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
             "criteria": shown.criteria_text(found),
+            "revision": revision_of(found),
             "troubles": [shown.trouble_row(trouble) for trouble in selectors.troubles(found)],
         },
     )
