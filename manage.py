@@ -25,6 +25,10 @@ def main() -> int:
         return Exit.OK
     from django.core.management import execute_from_command_line
 
+    from apps.core import origins
+
+    command = " ".join(["manage.py", *sys.argv[1:2]])
+    origins.current.set(origins.Origin(door=origins.Door.COMMAND, agent=command))
     execute_from_command_line(sys.argv)
     return Exit.OK
 

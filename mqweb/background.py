@@ -12,16 +12,20 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.access import asking, keeping
 from apps.access.gate import Gate
 from apps.access.keeping import Keeper
+from apps.audit import heads
+from apps.audit import services as audit
 from apps.bridge import loops
 from apps.clockwork import selectors
 from apps.console import feed, relay
 from apps.console.audience import audience
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
+from apps.console.jobwatch import JobsWatch
 from apps.console.pipelines import watch as pipelines
 from apps.console.sparklines import LastHour
 from apps.deadletters.projection import DeadLetterProjector
 from apps.deadletters.selectors import waiting_letters
+from apps.deadletters.selectors.jobs import going_on
 from apps.engine.api import EngineAPI
 from apps.engine.clock import SystemClock
 from apps.engine.codec.layout import HALF_TOPIC
@@ -44,6 +48,10 @@ _READ_LAST_HOUR_EVERY_S = 10.0
 _READ_DEATHS_EVERY_S = 5.0
 # Where nothing runs, most of these looks find that it is too early.
 _READ_PIPELINES_EVERY_S = 1.0
+# What was written since the head was kept could be cut off without a trace.
+_KEEP_AUDIT_EVERY_S = 10.0
+# While nobody looks at a job nothing is read.
+_READ_JOBS_EVERY_S = 1.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
 _RELAY_AGAIN_S = 0.2
 # A stop does not wait longer for a database that has gone away.
@@ -69,6 +77,8 @@ class Background:
         self._last_hour = LastHour()
         self._deaths = DeathWatch(clock=self._clock)
         self._pipelines = pipelines.PipelinesWatch(clock=self._clock)
+        self._jobs = JobsWatch(clock=self._clock)
+        self._head = heads.HeadKeeper(settings.MQWEB.data / heads.FILE)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_database_away = False
 
@@ -86,6 +96,7 @@ class Background:
             last_hour=self._last_hour,
             deaths=self._deaths,
             pipelines=self._pipelines,
+            jobs=self._jobs,
             sleep=asyncio.sleep,
             publish=outgoing.put,
             # With Redis viewers may be with other processes, which do not say so.
@@ -124,6 +135,12 @@ class Background:
             ),
             asyncio.create_task(
                 loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
+            ),
+            asyncio.create_task(
+                loops.every(_READ_JOBS_EVERY_S, self._read_jobs, name="job_reader")
+            ),
+            asyncio.create_task(
+                loops.every(_KEEP_AUDIT_EVERY_S, self._keep_audit, name="audit_keeper")
             ),
         ]
 
@@ -178,6 +195,20 @@ class Background:
         if self._pipelines.is_due():
             await self._in_database(partial(self._pipelines.take, pipelines.look))
 
+    async def _read_jobs(self) -> None:
+        # With Redis viewers may be with other processes, which do not say so.
+        if audience.watches("job") or settings.MQWEB.redis_url is not None:
+            await self._in_database(partial(self._jobs.take, lambda also: going_on(also=also)))
+        else:
+            self._jobs.rest()
+
+    async def _keep_audit(self, *, is_last: bool = False) -> None:
+        def keep() -> None:
+            audit.write_refusals(is_last=is_last)
+            self._head.keep()
+
+        await self._in_database(keep)
+
     def _take_last_hour(self) -> None:
         now_ms = self._clock.wall_ms()
         self._last_hour.take(totals_of_last_hour(now_ms=now_ms), now_ms=now_ms)
@@ -205,6 +236,7 @@ class Background:
     async def _project_last(self) -> None:
         await self._project_offsets()
         await self._project_groups()
+        await self._keep_audit(is_last=True)
 
     async def _watch_backlog(self) -> None:
         self._backlog.look(self._engine)

@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "apps.core",
     "apps.access",
     "apps.clockwork",
+    "apps.audit",
     "apps.topics",
     "apps.delays",
     "apps.transactions",
@@ -53,6 +54,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "apps.core.middleware.RequestIdMiddleware",
+    "apps.core.middleware.OriginMiddleware",
     "apps.core.middleware.SecurityPolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "apps.core.staticfiles.StaticFilesMiddleware",

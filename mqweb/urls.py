@@ -19,6 +19,7 @@ urlpatterns = [
     path("api/docs/", ApiDocsView.as_view(url_name="schema"), name="docs"),
     path("api/v1/", include("apps.access.api.urls")),
     path("api/v1/", include("apps.clockwork.api.urls")),
+    path("api/v1/", include("apps.audit.api.urls")),
     path("api/v1/", include("apps.topics.api.urls")),
     path("api/v1/", include("apps.groups.api.urls")),
     path("api/v1/", include("apps.delays.api.urls")),

@@ -43,6 +43,9 @@ class Exit(IntEnum):
     DAMAGED_COMPACTED = 17
     """`verifystore`: kept messages of a compacted topic are damaged; nothing makes them anew."""
 
+    DAMAGED_AUDIT = 18
+    """`verifyaudit`: the chain of the audit log is broken, or entries are missing from its end."""
+
 
 # The supervisor gives up at once on these: the next start would end the same way.
 FINAL = frozenset({Exit.REFUSED, Exit.HELD, Exit.UNOPENABLE})

@@ -14,6 +14,7 @@ from apps.clockwork import claims
 from apps.clockwork.claims import Ended
 from apps.clockwork.house import HouseTask
 from apps.clockwork.models import Outcome
+from apps.core.origins import Door, Origin, come_from
 from apps.engine.errors import Busy
 
 _log = logging.getLogger("mqweb.clockwork")
@@ -38,7 +39,8 @@ def tick(
     if claimed is None:
         return {"ran": False}
     try:
-        step = task.function(**keywords)
+        with come_from(Origin(door=Door.TASK, agent=task.name)):
+            step = task.function(**keywords)
     except Busy as error:
         # The broker is away or on its way; what to do about it is known, and waiting does it.
         claims.finish(claimed, Ended(outcome=Outcome.FAILED, error=_told(error)))

@@ -8,6 +8,7 @@ from apps.console import snapshot as pictures
 from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
+from apps.console.jobwatch import JobsWatch
 from apps.console.locks import HistoryTail
 from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.rates import RateWindow
@@ -42,7 +43,9 @@ class Feed:
         last_hour: LastHour,
         deaths: DeathWatch,
         pipelines: PipelinesWatch,
+        jobs: JobsWatch | None = None,
     ) -> None:
+        self._jobs = jobs or JobsWatch(clock=clock)
         self._clock = clock
         self._clockwork = clockwork
         self._last_hour = last_hour
@@ -69,6 +72,7 @@ class Feed:
             self._last_hour.picture(now_ms=now_ms),
             self._deaths.picture(),
             self._pipelines.picture(),
+            self._jobs.picture(),
             version=self._version,
             sampled_at_ms=now_ms,
         )
@@ -107,6 +111,7 @@ async def run(
     last_hour: LastHour,
     deaths: DeathWatch,
     pipelines: PipelinesWatch,
+    jobs: JobsWatch | None = None,
     sleep: Callable[[float], Awaitable[None]],
     publish: Callable[[Snapshot], Awaitable[None]],
     is_watched: Callable[[], bool] = lambda: True,
@@ -120,7 +125,12 @@ async def run(
     A reading or a push that fails is logged once and tried again: viewers see their page go stale.
     """
     feed = Feed(
-        clock=clock, clockwork=clockwork, last_hour=last_hour, deaths=deaths, pipelines=pipelines
+        clock=clock,
+        clockwork=clockwork,
+        last_hour=last_hour,
+        deaths=deaths,
+        pipelines=pipelines,
+        jobs=jobs,
     )
     is_failing = False
     try:

@@ -1,15 +1,19 @@
-"""What goes over the socket: JSON text of a picture. Pure: knows pictures, no socket.
+"""What goes over the socket and over the layer, as text. Pure: knows pictures, no socket.
 
-A greeting carries the history and is for a viewer who has just come; an update does not.
+    {"kind": "whole", "view", "version", "state", "history"}   all that a view shows
+    {"kind": "delta", "view", "version", "delta"}              what changed since the version before
+
 Names and numbers are data to the script that shows them, never markup.
 """
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
 import msgspec
 
 from apps.console import deathwatch
-from apps.console.board import Posted
+from apps.console.board import Point
+from apps.console.deltas import Delta
 from apps.console.snapshot import Snapshot
 
 # A frame stays below a few hundred kilobytes; pages say what they leave out.
@@ -17,16 +21,37 @@ TOPICS_MAX: Final = 200
 GROUPS_MAX: Final = 200
 QUEUES_MAX: Final = 1_000
 MEMBERS_MAX: Final = 1_000
+# A longer frame holds the loop for too long, and a browser with it.
+FRAME_CHARACTERS_MAX: Final = 1024 * 1024
 
 
-def update(snapshot: Snapshot) -> str:
-    """Return the text that goes to every viewer each second."""
+def whole(view: str, version: int, state: Mapping[str, Any], *, history: Sequence[Point]) -> str:
+    """Return all that a view shows; the charts of the overview get the minutes before it.
+
+    What would be longer than a frame may be is left out, and the page stays as it was rendered.
+    """
+    frame: dict[str, Any] = {"kind": "whole", "view": view, "version": version, "state": state}
+    if view == "overview":
+        frame["history"] = history
+    text = _text(frame)
+    if len(text) <= FRAME_CHARACTERS_MAX:
+        return text
+    return _text({**frame, "state": {**state, "known": "still", "shown": None}})
+
+
+def delta(view: str, version: int, changed: Delta) -> str:
+    """Return what changed in a view since the version before; empty where only time went on."""
+    return _text({"kind": "delta", "view": view, "version": version, "delta": changed})
+
+
+def travelling(snapshot: Snapshot) -> str:
+    """Return a picture for another process, cut as the overview is."""
     return _text(shown(snapshot))
 
 
-def greeting(posted: Posted) -> str:
-    """Return the first text for a viewer: the newest picture and the history of the totals."""
-    return _text({**shown(posted.snapshot), "history": posted.history})
+def arrived(text: str) -> Snapshot:
+    """Return a picture that has come from another process."""
+    return cast("Snapshot", msgspec.json.decode(text))
 
 
 def shown(snapshot: Snapshot) -> dict[str, Any]:

@@ -3,22 +3,31 @@
 The layer delivers a frame at most once, forgets its members when it is flushed, and may be away.
 So nothing waits for it: the feed hands over and goes on, and viewers are shown what stands on
 the board of this process whenever the layer brings nothing.
+
+A layer of this process alone is only told that there is a picture: everybody it reaches finds that
+on the board. To others the picture itself travels, cut as the overview is.
 """
 
 import asyncio
 from typing import Any
 
-from channels.layers import get_channel_layer
+from channels.layers import InMemoryChannelLayer, get_channel_layer
 
 from apps.console import frames
 from apps.console.audience import Audience, audience, sequence_of
-from apps.console.board import Board, board
+from apps.console.board import Board, Posted, board
+from apps.console.projections import Picture
 from apps.console.snapshot import Snapshot
 
 GROUP = "overview"
 SEND_S_MAX = 1.0
 # Pages call themselves stale after 5 s without a frame; the board must be looked at before.
 QUIET_S_MAX = 2.0
+
+
+def stays_here(layer: Any) -> bool:  # Channels has no types.
+    """Say whether a layer reaches nobody but this process."""
+    return isinstance(layer, InMemoryChannelLayer)
 
 
 class Outgoing:
@@ -34,7 +43,7 @@ class Outgoing:
         self._has_arrived.set()
 
     async def step(self) -> None:
-        """Wait for a picture and send it; it becomes text once, however many viewers there are.
+        """Wait for a picture and send it; it becomes text once, and only where that is needed.
 
         Raise TimeoutError when the layer takes longer than a second, or what the layer raises.
         """
@@ -42,13 +51,14 @@ class Outgoing:
         self._has_arrived.clear()
         snapshot = self._newest
         assert snapshot is not None
+        layer = get_channel_layer()
         event = {
-            "type": "overview.update",
+            "type": "picture.new",
             "sequence": sequence_of(snapshot),
-            "text": frames.update(snapshot),
+            "text": "" if stays_here(layer) else frames.travelling(snapshot),
         }
         async with asyncio.timeout(SEND_S_MAX):
-            await get_channel_layer().group_send(GROUP, event)
+            await layer.group_send(GROUP, event)
 
 
 class Incoming:
@@ -67,7 +77,7 @@ class Incoming:
         self._channel: str | None = None
 
     async def step(self) -> None:
-        """Show viewers the next frame, or after a silence what the board has.
+        """Show viewers the next picture, or after a silence what the board has.
 
         Raise what the layer raises; viewers have been shown the board's picture by then.
         """
@@ -78,8 +88,12 @@ class Incoming:
             # Away, flushed, or the feed has nothing new: the board tells.
             pass
         else:
+            self._catch_up()
             epoch, version = event["sequence"]
-            self._audience.show((epoch, version), event["text"])
+            if event["text"]:
+                self._audience.show(
+                    (epoch, version), lambda: Picture(frames.arrived(event["text"]))
+                )
         finally:
             self._catch_up()
 
@@ -96,7 +110,8 @@ class Incoming:
         posted = self._board.latest()
         if posted is None:
             return
-        sequence = sequence_of(posted.snapshot)
-        if sequence > self._audience.sequence:
-            # With the history: pictures in between may have been missed.
-            self._audience.show(sequence, frames.greeting(posted))
+        self._audience.show(sequence_of(posted.snapshot), lambda: _picture_of(posted))
+
+
+def _picture_of(posted: Posted) -> Picture:
+    return Picture(posted.snapshot, posted.history)

@@ -11,6 +11,7 @@ from apps.console import delays, levels, transactions
 from apps.console.clockwork import ClockworkPicture
 from apps.console.deathwatch import DeathsPicture
 from apps.console.delays import DelaysPicture
+from apps.console.jobwatch import JobsPicture
 from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
 from apps.console.pipelines.watch import PipelinesPicture
@@ -103,6 +104,7 @@ class Snapshot(TypedDict):
     delays: DelaysPicture
     transactions: TransactionsPicture
     deaths: DeathsPicture
+    jobs: JobsPicture
     clockwork: ClockworkPicture
     pipelines: PipelinesPicture
     last_hour: LastHourPicture
@@ -174,6 +176,7 @@ def build(
     last_hour: LastHourPicture,
     deaths: DeathsPicture,
     pipelines: PipelinesPicture,
+    jobs: JobsPicture,
     *,
     version: int,
     sampled_at_ms: int,
@@ -201,6 +204,7 @@ def build(
         "delays": delays.picture_of(reading.delays, now_ms=sampled_at_ms),
         "transactions": transactions.picture_of(reading.transactions, now_ms=sampled_at_ms),
         "deaths": deaths,
+        "jobs": jobs,
         "clockwork": clockwork,
         "pipelines": pipelines,
         "last_hour": last_hour,

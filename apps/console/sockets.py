@@ -1,16 +1,28 @@
-"""Live sockets: forward what the feed built. Knows frames; asks no engine and no channel layer."""
+"""Live sockets: forward what a view shows. Knows frames and views; asks no engine and no layer."""
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import parse_qs
 
-from apps.console import frames
-from apps.console.audience import BEFORE_ALL, audience, sequence_of
+from apps.console.audience import Audience, Watcher, audience, sequence_of
 from apps.console.board import board
+from apps.console.projections import Picture, is_view
+from apps.console.watching import may_watch
+from apps.engine.clock import Clock, SystemClock
 
-# 1008 of RFC 6455: the peer broke the rule that these sockets only speak.
+# Of RFC 6455: the peer broke the rules of these sockets, or there are too many of them.
 POLICY_VIOLATION = 1008
+TRY_AGAIN_LATER = 1013
+# Ours: the caller may not see this, and there is no such view.
+FORBIDDEN = 4403
+UNKNOWN_VIEW = 4404
+
+# All that a viewer may say: it has missed a version, and wants everything.
+RESYNC = "resync"
+RESYNC_EVERY_MS = 1_000
+VIEWERS_MAX = 2_000
 
 Event = dict[str, Any]  # An ASGI dictionary: its shape depends on its type.
 Receive = Callable[[], Awaitable[Event]]
@@ -18,19 +30,34 @@ Send = Callable[[Event], Awaitable[None]]
 
 
 async def overview(scope: Event, receive: Receive, send: Send) -> None:
-    """Serve one viewer: greeted with the newest picture, then given each newer frame.
+    """Serve a viewer of the overview."""
+    await _served(scope, receive, send, view="overview")
 
-    A viewer who reads too slowly misses frames; what arrives is as new as can be. One who speaks
-    is shown the door: there is nothing to say here, and what is said costs time.
+
+async def live(scope: Event, receive: Receive, send: Send) -> None:
+    """Serve a viewer of the view that the query string names: `?view=group.billing`."""
+    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=5)
+    await _served(scope, receive, send, view=(asked.get("view") or [""])[0])
+
+
+async def _served(scope: Event, receive: Receive, send: Send, *, view: str) -> None:
+    """Serve one viewer: given all of the view, and then each change of it.
+
+    A viewer who reads too slowly misses versions; what arrives then is all of the newest. One who
+    says anything but that it missed something, or says that too often, is shown the door.
     """
-    del scope
     await receive()  # The handshake; its origin was checked on the way here.
+    # A refusal before the handshake is done would reach the page without its reason.
     await send({"type": "websocket.accept"})
-    with audience.joined():
-        showing = asyncio.create_task(_show(send))
+    code = _refusal(scope, view)
+    if code is not None:
+        await send({"type": "websocket.close", "code": code})
+        return
+    _see_the_board(audience)
+    with audience.joined(view) as watcher:
+        showing = asyncio.create_task(_show(watcher, send))
         try:
-            event = await receive()
-            if event["type"] == "websocket.receive":
+            if not await _listen(receive, watcher, SystemClock()):
                 await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         finally:
             showing.cancel()
@@ -39,12 +66,38 @@ async def overview(scope: Event, receive: Receive, send: Send) -> None:
                 await showing
 
 
-async def _show(send: Send) -> None:
-    """Send the newest picture and then every newer frame; without one, wait for the first."""
-    sequence = BEFORE_ALL
+def _refusal(scope: Event, view: str) -> int | None:
+    if not is_view(view):
+        return UNKNOWN_VIEW
+    if not may_watch(scope, view):
+        return FORBIDDEN
+    return TRY_AGAIN_LATER if audience.count >= VIEWERS_MAX else None
+
+
+def _see_the_board(audience: Audience) -> None:
+    """Show what stands on the board of this process, which may be newer than what has travelled."""
     if posted := board.latest():
-        sequence = sequence_of(posted.snapshot)
-        await send({"type": "websocket.send", "text": frames.greeting(posted)})
+        audience.show(
+            sequence_of(posted.snapshot), lambda: Picture(posted.snapshot, posted.history)
+        )
+
+
+async def _listen(receive: Receive, watcher: Watcher, clock: Clock) -> bool:
+    """Hear what a viewer says until it goes; return False for one that breaks the rules."""
+    asked_ms: int | None = None
     while True:
-        sequence, text = await audience.newer_than(sequence)
-        await send({"type": "websocket.send", "text": text})
+        event = await receive()
+        if event["type"] != "websocket.receive":
+            return True
+        now_ms = clock.monotonic_ms()
+        is_too_often = asked_ms is not None and now_ms - asked_ms < RESYNC_EVERY_MS
+        if event.get("text") != RESYNC or is_too_often:
+            return False
+        asked_ms = now_ms
+        watcher.start_over()
+
+
+async def _show(watcher: Watcher, send: Send) -> None:
+    """Send all of the view and then every change; without a picture, wait for the first."""
+    while True:
+        await send({"type": "websocket.send", "text": await watcher.next()})

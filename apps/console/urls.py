@@ -5,6 +5,7 @@ from django.views.generic import RedirectView
 
 from apps.console.pages import (
     access,
+    audit,
     clockwork,
     deadletters,
     delays,
@@ -66,6 +67,8 @@ urlpatterns = [
     path("access/accounts/<path:name>/tokens", access.issue_token, name="issue_token"),
     path("access/grants/<int:number>/remove", access.remove_grant, name="remove_grant"),
     path("access/tokens/<int:number>/revoke", access.revoke_token, name="revoke_token"),
+    path("audit", audit.audit, name="audit"),
+    path("audit/<int:number>", audit.audit_entry, name="audit_entry"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/", group.group, name="group"),
 ]

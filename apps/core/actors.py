@@ -3,6 +3,10 @@
 from django.http import HttpRequest
 
 CHARACTERS_MAX = 255
+# Who a service takes for the actor where its caller names none: our own code, outside a request.
+UNNAMED = "nobody named"
+CLOCKWORK = "clockwork"
+COMMAND = "command"
 
 
 def actor_of(request: HttpRequest) -> str:

@@ -78,7 +78,8 @@ def _document(error: Exception) -> tuple[dict[str, object], dict[str, str]] | No
     if isinstance(error, EngineError):
         return _of_engine_error(error, request_id)
     if isinstance(error, ProblemError):
-        return _of_kind(error.kind.code, str(error), request_id), {}
+        headers = {"Retry-After": str(DATABASE_RETRY_AFTER_S)} if error.kind.retriable else {}
+        return _of_kind(error.kind.code, str(error), request_id), headers
     if isinstance(error, DATABASE_ERRORS):
         return (
             _of_kind(

@@ -52,6 +52,19 @@ def failed(request: HttpRequest) -> HttpResponse:
     return defaults.server_error(request, template_name="errors/500.html")
 
 
+def audit_unavailable(request: HttpRequest, detail: str) -> HttpResponse:
+    """Answer 503 for an act that was not begun, because it could not be written down."""
+    headers = {"Retry-After": str(DATABASE_RETRY_AFTER_S)}
+    if is_api(request):
+        return problem_response(request, "audit_unavailable", detail, headers=headers)
+    return HttpResponse(
+        f"{detail[:1].upper()}{detail[1:]}.\n",
+        status=503,
+        content_type="text/plain; charset=utf-8",
+        headers=headers,
+    )
+
+
 def database_unavailable(request: HttpRequest) -> HttpResponse:
     """Answer 503 while the database is away."""
     _log.warning("page_without_database", extra={"path": request.path})

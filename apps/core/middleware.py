@@ -1,4 +1,7 @@
-"""What every page and control-plane answer gets: a request id, a log line, security headers."""
+"""What every page and control-plane answer gets: a request id, a log line, security headers.
+
+And what every act that a request asks for gets: where it comes from.
+"""
 
 import logging
 from collections.abc import Callable
@@ -6,8 +9,8 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from apps.core import handlers, requestids
-from apps.core.exceptions import DATABASE_ERRORS
+from apps.core import handlers, origins, requestids
+from apps.core.exceptions import DATABASE_ERRORS, ProblemError
 from apps.engine.clock import SystemClock
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
@@ -57,6 +60,25 @@ class RequestIdMiddleware:
             requestids.current.reset(token)
 
 
+class OriginMiddleware:
+    """Say where what a request does comes from, for the audit log."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        """Wrap the rest of the chain."""
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Carry out the request as one from its caller."""
+        origin = origins.Origin(
+            door=origins.door_of_path(request.path),
+            # The peer's own address: headers that name another one are anybody's to write.
+            address=request.META.get("REMOTE_ADDR") or "",
+            agent=request.headers.get("User-Agent", ""),
+        )
+        with origins.come_from(origin):
+            return self._get_response(request)
+
+
 class SecurityPolicyMiddleware:
     """Set the content security policy on every answer that does not bring its own."""
 
@@ -72,7 +94,10 @@ class SecurityPolicyMiddleware:
 
 
 class DatabaseOutageMiddleware:
-    """Answer 503 for pages that need the database while it is away."""
+    """Answer 503 for pages that need the database while it is away.
+
+    An act that cannot be written down for that reason is refused in the same way.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         """Wrap the rest of the chain."""
@@ -83,7 +108,9 @@ class DatabaseOutageMiddleware:
         return self._get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """Turn a database error of a page into a 503; leave every other error alone."""
+        """Turn such an error of a page into a 503; leave every other error alone."""
+        if isinstance(error, ProblemError) and error.kind.code == "audit_unavailable":
+            return handlers.audit_unavailable(request, str(error))
         if isinstance(error, DATABASE_ERRORS):
             return handlers.database_unavailable(request)
         return None

@@ -124,6 +124,7 @@ def _kinds_of_http() -> list[Kind]:
         (429, "too_many_requests", "The caller asks more often than it may.", True),
         (500, "internal_error", "The server failed; its log has the request id.", False),
         (501, "spark_unavailable", "Java or PySpark is missing where pipelines run.", False),
+        (503, "audit_unavailable", "The act could not be written down, so it was not done.", True),
         (503, "database_unavailable", "The control plane's database does not answer.", True),
     ]
     return [

@@ -5,13 +5,17 @@ The engine delivers and decides; rows here only say how far it is.
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from apps.audit.services import Recording, recorded
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
 from apps.core.moments import moment
+from apps.delays.handles import named_by
 from apps.delays.models import DelayLevel
 from apps.engine.delaytypes import DelayLevelState, Recall
 
@@ -48,7 +52,9 @@ def cancel(*, handle: str, by: str) -> Recall:
 
     Raises Busy while the engine cannot be asked.
     """
-    outcome = bridge.call(lambda engine: engine.recall(handle))
+    with _recorded("delayed.cancel", handle, by) as entry:
+        outcome = bridge.call(lambda engine: engine.recall(handle))
+        _keep_outcome(entry, outcome, wanted=Recall.CANCELLED)
     _log.info("delayed_recalled", extra={"outcome": outcome.value, "by": by})
     return outcome
 
@@ -58,9 +64,30 @@ def deliver_now(*, handle: str, by: str) -> Recall:
 
     Raises Busy while the engine cannot be asked.
     """
-    outcome = bridge.call(lambda engine: engine.deliver_now(handle))
+    with _recorded("delayed.deliver_now", handle, by) as entry:
+        outcome = bridge.call(lambda engine: engine.deliver_now(handle))
+        _keep_outcome(entry, outcome, wanted=Recall.DELIVERED)
     _log.info("delayed_sent_now", extra={"outcome": outcome.value, "by": by})
     return outcome
+
+
+def _recorded(act: str, handle: str, by: str) -> AbstractContextManager[Recording]:
+    named = named_by(handle)
+    return recorded(
+        by=by,
+        act=act,
+        kind="delayed message",
+        name="" if named is None else named.message_id,
+        before=None if named is None else asdict(named),
+    )
+
+
+def _keep_outcome(entry: Recording, outcome: Recall, *, wanted: Recall) -> None:
+    entry.after = {"state": outcome.value}
+    if outcome is not wanted:
+        entry.refuse(
+            f"already_{outcome.value}" if outcome is not Recall.UNKNOWN else "unknown_handle"
+        )
 
 
 def _keep_progress(now: datetime) -> None:

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
 from apps.core.moments import ms_of
 from apps.engine.errors import EngineError, Refused
@@ -133,7 +134,7 @@ class ConsumerGroupAdmin(GroupModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: ConsumerGroup, form: Any, change: bool) -> None:
         """Save through the service."""
-        services.put_group(name=obj.name, values=form.values())
+        services.put_group(name=obj.name, values=form.values(), by=actor_of(request))
         obj.pk = ConsumerGroup.objects.get(name=obj.name).pk
 
 
@@ -244,6 +245,7 @@ class QueueLockAdmin(ReadOnlyAdmin):
                 place=QueuePlace(topic=lock.topic, queue=lock.queue),
                 reason=reason,
                 expected_owner=lock.owner,
+                by=actor_of(request),
             )
         except EngineError as refusal:
             self.message_user(request, f"{lock}: {refusal}", messages.ERROR)

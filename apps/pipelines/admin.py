@@ -132,13 +132,13 @@ class PipelineStreamAdmin(ReadOnlyAdmin):
     def want(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Have streams kept running."""
         for stream in queryset:
-            presence.want_stream(stream.name, is_wanted=True)
+            presence.want_stream(stream.name, is_wanted=True, by=actor_of(request))
 
     @admin.action(description="Have it end, and keep it running no more", permissions=["run"])
     def unwant(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Have streams end."""
         for stream in queryset:
-            presence.want_stream(stream.name, is_wanted=False)
+            presence.want_stream(stream.name, is_wanted=False, by=actor_of(request))
 
 
 @admin.register(StreamBatch)

@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
 from apps.engine import limits
 from apps.engine.errors import Refused
@@ -113,12 +114,13 @@ class TopicAdmin(TopicModelAdmin):
             cleanup=Cleanup(obj.cleanup),
             # A box that is not ticked is nothing said, and not the order to open what waits.
             drain=form.cleaned_data["drain"] or None,
+            by=actor_of(request),
         )
         obj.pk = changed.topic.pk
 
     def delete_model(self, request: HttpRequest, obj: Topic) -> None:
         """Delete through the service."""
-        services.delete_topic(name=obj.name)
+        services.delete_topic(name=obj.name, by=actor_of(request))
 
     def get_deleted_objects(
         self, objs: Sequence[Any] | QuerySet[Any], request: HttpRequest
@@ -132,7 +134,7 @@ class TopicAdmin(TopicModelAdmin):
         """Delete the chosen topics through the service."""
         names = list(queryset.values_list("name", flat=True))
         for name in names:
-            services.delete_topic(name=name)
+            services.delete_topic(name=name, by=actor_of(request))
         self.message_user(request, f"{len(names)} topics deleted", messages.SUCCESS)
 
 

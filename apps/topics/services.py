@@ -11,8 +11,10 @@ from django.db import transaction
 from django.db.models import DateTimeField, ExpressionWrapper, F, QuerySet
 from django.utils import timezone
 
+from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
+from apps.core.actors import CLOCKWORK, UNNAMED
 from apps.core.moments import moment
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
@@ -77,6 +79,7 @@ def create_or_change_topic(
     retention_ms: Milliseconds = UNSAID,
     cleanup: Cleanup | None = None,
     drain: bool | None = None,
+    by: str = UNNAMED,
 ) -> Changed:
     """Make a topic, or change what is given of one that exists; None leaves a value as it is.
 
@@ -88,37 +91,64 @@ def create_or_change_topic(
     InvalidArgument.
     """
     check_name(name)
+    with recorded(by=by, act="topic.change", kind="topic", name=name) as entry:
+        _check_values(queue_count, expires_ms, retention_ms)
+        # The version's row lock puts all changes of the catalog in one order.
+        snapshot.raise_version()
+        topic = Topic.objects.filter(name=name).first()
+        if topic is None:
+            entry.act = "topic.create"
+            topic = _created(name, queue_count, type, perm, expires_ms, retention_ms, cleanup)
+            changed = Changed(topic=topic, is_new=True)
+        else:
+            entry.before = values_of(topic)
+            _check_cleanup(topic.cleanup, cleanup, retention_ms)
+            _change(topic, queue_count, type, perm, expires_ms, retention_ms, drain=drain)
+            changed = Changed(topic=topic, is_new=False)
+        entry.after = values_of(topic)
+        if entry.after == entry.before:
+            entry.forget()
+        snapshot.publish_after_commit()
+    return changed
+
+
+def values_of(topic: Topic) -> dict[str, object]:
+    """Return what somebody decided about a topic, and how far that is carried out."""
+    return {
+        "type": topic.type,
+        "queue_count": topic.queue_count,
+        "write_queue_count": topic.write_queue_count,
+        "target_queue_count": topic.target_queue_count,
+        "perm": topic.perm,
+        "expires_ms": topic.expires_ms,
+        "retention_ms": topic.retention_ms,
+        "cleanup": topic.cleanup,
+    }
+
+
+def _check_values(
+    queue_count: int | None, expires_ms: Milliseconds, retention_ms: Milliseconds
+) -> None:
     if queue_count is not None and not 1 <= queue_count <= limits.QUEUE_COUNT_MAX:
         raise InvalidArgument(f"queue_count must be from 1 to {limits.QUEUE_COUNT_MAX}")
     if isinstance(expires_ms, int) and not EXPIRES_MS_MIN <= expires_ms <= EXPIRES_MS_MAX:
         raise InvalidArgument(f"expires_ms must be from {EXPIRES_MS_MIN} to {EXPIRES_MS_MAX}")
     if isinstance(retention_ms, int) and not RETENTION_MS_MIN <= retention_ms <= RETENTION_MS_MAX:
         raise InvalidArgument(f"retention_ms must be from {RETENTION_MS_MIN} to {RETENTION_MS_MAX}")
-    with transaction.atomic():
-        # The version's row lock puts all changes of the catalog in one order.
-        snapshot.raise_version()
-        topic = Topic.objects.filter(name=name).first()
-        if topic is None:
-            topic = _created(name, queue_count, type, perm, expires_ms, retention_ms, cleanup)
-            changed = Changed(topic=topic, is_new=True)
-        else:
-            _check_cleanup(topic.cleanup, cleanup, retention_ms)
-            _change(topic, queue_count, type, perm, expires_ms, retention_ms, drain=drain)
-            changed = Changed(topic=topic, is_new=False)
-        snapshot.publish_after_commit()
-    return changed
 
 
-def delete_topic(*, name: str) -> None:
+def delete_topic(*, name: str, by: str = UNNAMED) -> None:
     """Remove a topic from the catalog; the engine keeps its messages until their segments go.
 
     Raises UnknownTopic.
     """
-    with transaction.atomic():
+    with recorded(by=by, act="topic.delete", kind="topic", name=name) as entry:
         snapshot.raise_version()
-        deleted_count, _ = Topic.objects.filter(name=name).delete()
-        if not deleted_count:
+        topic = Topic.objects.filter(name=name).first()
+        if topic is None:
             raise UnknownTopic(f"there is no topic {name!r}")
+        entry.before = values_of(topic)
+        topic.delete()
         snapshot.publish_after_commit()
 
 
@@ -157,11 +187,20 @@ def expire_unused_topics(*, now_ms: int) -> Step:
         unused = list(_due(now).filter(name__in=due).values_list("name", flat=True))
         if unused:
             snapshot.raise_version()
-            Topic.objects.filter(name__in=unused).delete()
+            _expire(unused)
             snapshot.publish_after_commit()
     for name in unused:
         _log.info("topic_expired", extra={"topic": name})
     return Step(done=len(unused), more=has_more)
+
+
+def _expire(names: list[str]) -> None:
+    """Delete topics, and keep of each what it was."""
+    for topic in Topic.objects.filter(name__in=names):
+        with recorded(
+            by=CLOCKWORK, act="topic.expire", kind="topic", name=topic.name, before=values_of(topic)
+        ):
+            topic.delete()
 
 
 def _due(now: datetime) -> QuerySet[Topic]:

@@ -7,6 +7,7 @@ of a person goes without a line.
 import logging
 import re
 
+from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
 from apps.engine.errors import EngineError, UnknownTransaction
@@ -32,6 +33,7 @@ _ID = re.compile(r"[0-9a-zA-Z._:-]{1,100}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]{1,16}")
 # Younger ones than any log can have lost.
 _COMPARED_MAX = 1_000
+_ACTS = {Outcome.COMMITTED: "transaction.commit", Outcome.ROLLED_BACK: "transaction.roll_back"}
 _ASKED = {Outcome.COMMITTED: Asked.COMMIT, Outcome.ROLLED_BACK: Asked.ROLL_BACK}
 
 _log = logging.getLogger("mqweb.transactions")
@@ -83,17 +85,31 @@ def decide(*, transaction: PendingTransaction, outcome: Outcome, by: str) -> End
     storing the message raises, and Busy, after which it may have been decided or not; asking for
     the same again is safe.
     """
-    line = _written(transaction, _ASKED[outcome], by)
-    try:
-        ended = bridge.call(
-            lambda engine: engine.end_transaction(transaction.transaction_id, outcome, by=by)
-        )
-    except EngineError as error:
-        _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
-        raise
-    place = "" if ended.queue_offset is None else f"{ended.topic}/{ended.queue}"
-    detail = f"{place} at offset {ended.queue_offset}" if place else ""
-    _answered(line, Answer.REPEAT if ended.is_repeat else Answer.DONE, detail)
+    with recorded(
+        by=by,
+        act=_ACTS[outcome],
+        kind="transaction",
+        name=transaction.transaction_id,
+        before=_told(transaction),
+    ) as entry:
+        line = _written(transaction, _ASKED[outcome], by)
+        try:
+            ended = bridge.call(
+                lambda engine: engine.end_transaction(transaction.transaction_id, outcome, by=by)
+            )
+        except EngineError as error:
+            _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
+            raise
+        entry.after = {
+            "state": outcome.value,
+            "topic": ended.topic,
+            "queue": ended.queue,
+            "offset": ended.queue_offset,
+            "was_so_before": ended.is_repeat,
+        }
+        place = "" if ended.queue_offset is None else f"{ended.topic}/{ended.queue}"
+        detail = f"{place} at offset {ended.queue_offset}" if place else ""
+        _answered(line, Answer.REPEAT if ended.is_repeat else Answer.DONE, detail)
     return ended
 
 
@@ -105,16 +121,18 @@ def check_now(*, transaction_id: str, by: str) -> PendingTransaction:
     """
     if _ID.fullmatch(transaction_id) is None:
         raise UnknownTransaction("this is no id of a transaction")
-    line = _written(None, Asked.CHECK, by, transaction_id=transaction_id)
-    try:
-        found = bridge.call(lambda engine: engine.check_now(transaction_id))
-        if found is None:
-            raise UnknownTransaction("the transaction is not pending; it may have been decided")
-    except EngineError as error:
-        _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
-        raise
-    _describe(line, found)
-    _answered(line, Answer.DONE, f"{found.producers} producers are there")
+    with recorded(by=by, act="transaction.check", kind="transaction", name=transaction_id) as entry:
+        line = _written(None, Asked.CHECK, by, transaction_id=transaction_id)
+        try:
+            found = bridge.call(lambda engine: engine.check_now(transaction_id))
+            if found is None:
+                raise UnknownTransaction("the transaction is not pending; it may have been decided")
+        except EngineError as error:
+            _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
+            raise
+        entry.after = {**_told(found), "producers": found.producers}
+        _describe(line, found)
+        _answered(line, Answer.DONE, f"{found.producers} producers are there")
     return found
 
 
@@ -126,28 +144,52 @@ def send_given_up(*, message: GivenUpMessage, by: str, reason: str) -> SentAfter
     asking again is safe.
     """
     transaction_id = message.transaction_id or ""
-    line = TransactionDecision(
+    with recorded(
         by=by,
-        asked=Asked.SEND,
-        reason=_text(reason)[:REASON_CHARACTERS_MAX],
-        transaction_id=transaction_id[:100],
-        producer_group=message.producer_group,
-        topic=message.topic,
-        message_id=_text(message.message_id)[:255],
-    )
-    line.save()
-    try:
-        sent = bridge.call(
-            lambda engine: engine.send_given_up(
-                message.given_up_offset, transaction_id=transaction_id, by=by
-            )
+        act="transaction.send_given_up",
+        kind="transaction",
+        name=transaction_id,
+        reason=reason,
+        before={**_told(message), "given_up_offset": message.given_up_offset},
+    ) as entry:
+        line = TransactionDecision(
+            by=by,
+            asked=Asked.SEND,
+            reason=_text(reason)[:REASON_CHARACTERS_MAX],
+            transaction_id=transaction_id[:100],
+            producer_group=message.producer_group,
+            topic=message.topic,
+            message_id=_text(message.message_id)[:255],
         )
-    except EngineError as error:
-        _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
-        raise
-    detail = f"{sent.topic}/{sent.queue} at offset {sent.queue_offset}"
-    _answered(line, Answer.REPEAT if sent.is_repeat else Answer.DONE, detail)
+        line.save()
+        try:
+            sent = bridge.call(
+                lambda engine: engine.send_given_up(
+                    message.given_up_offset, transaction_id=transaction_id, by=by
+                )
+            )
+        except EngineError as error:
+            _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
+            raise
+        entry.after = {
+            "topic": sent.topic,
+            "queue": sent.queue,
+            "offset": sent.queue_offset,
+            "was_so_before": sent.is_repeat,
+        }
+        detail = f"{sent.topic}/{sent.queue} at offset {sent.queue_offset}"
+        _answered(line, Answer.REPEAT if sent.is_repeat else Answer.DONE, detail)
     return sent
+
+
+def _told(found: PendingTransaction | GivenUpMessage) -> dict[str, object]:
+    return {
+        "topic": found.topic,
+        "queue": found.queue,
+        "message_id": found.message_id,
+        "producer_group": found.producer_group,
+        "checks": found.checks,
+    }
 
 
 def _written(

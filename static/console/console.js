@@ -34,73 +34,31 @@ function startCharts() {
   ];
 }
 
-// What each kind of page shows of a frame; undefined when the frame does not hold all of it, and
-// null when what it holds is of another time.
-const VIEWS = {
-  overview: (frame) => frame,
-  locks: (frame) => frame.locks,
-  delays: (frame) => frame.delays,
-  transactions: (frame) => frame.transactions,
-  clockwork: (frame) => frame.clockwork,
-  topic: (frame, name) => {
-    const topic = whole(frame.topics, name);
-    const areReadersWhole = frame.groups.every((group) => group.queues !== null);
-    return topic && areReadersWhole ? { ...topic, readers: readersOf(frame, name) } : undefined;
-  },
-  group: (frame, name) => whole(frame.groups, name),
-  pipelines: ({ pipelines }) => known(pipelines, pipelines),
-  runs: ({ pipelines }) => known(pipelines, { runs: told(pipelines) }),
-  run: ({ pipelines }, name) => known(pipelines, told(pipelines).find((run) => String(run.id) === name)),
-  results: ({ pipelines }, name) => known(pipelines, pipelines.jobs?.find((job) => job.name === name)),
-};
-
-function known(pipelines, view) {
-  if (pipelines.state === "stale") return null;
-  return pipelines.state === "fresh" ? view : undefined;
-}
-
-function told({ running, lately, runs }) {
-  return running === null ? [] : [...running, ...lately, ...runs];
-}
-
-function whole(rows, name) {
-  const found = rows.find((row) => row.name === name);
-  return found && found.queues !== null && found.members !== null ? found : undefined;
-}
-
-function readersOf(frame, topic) {
-  return frame.groups.flatMap((group) =>
-    group.queues
-      .filter((progress) => progress.topic === topic)
-      .map((progress) => ({ ...progress, group: group.name, id: `${group.name}/${progress.queue}` })),
-  );
-}
-
-function showFrame(frame) {
-  remember(frame);
-  showBanner(frame.clockwork.banner);
-  const view = VIEWS[main.dataset.live]?.(frame, main.dataset.name);
-  if (view === undefined) {
-    // Too much to push: what the server rendered stays, and the page says that it stands still.
-    showState("still");
-    return;
-  }
-  if (view === null) {
-    showState("stale");
+function showView(state, history) {
+  remember(state, history);
+  showBanner(state.banner);
+  if (state.known !== "live") {
+    // `still`: too much to push, or nothing of it: what the server rendered stays.
+    showState(state.known);
     return;
   }
   showState("live");
   const asOf = document.getElementById("as-of");
-  asOf.dateTime = frame.sampled_at;
-  asOf.textContent = timeOfDay(frame.sampled_at_ms);
-  fill(main, view);
-  keepUp(main, view.revision);
+  asOf.dateTime = state.sampled_at;
+  asOf.textContent = timeOfDay(state.sampled_at_ms);
+  fill(main, state.shown);
+  keepUp(main, state.shown.revision);
   for (const chart of charts) chart.show(points);
 }
 
-function remember(frame) {
-  const { send_rate: sent, consume_rate: consumed, lag } = frame.totals;
-  points = frame.history ?? [...points, [frame.sampled_at_ms, sent, consumed, lag]].slice(-POINTS_MAX);
+function remember({ sampled_at_ms: at, shown }, history) {
+  if (charts.length === 0 || shown === null) return;
+  if (history?.length) {
+    points = history;
+    return;
+  }
+  const { send_rate: sent, consume_rate: consumed, lag } = shown.totals;
+  points = [...points, [at, sent, consumed, lag]].slice(-POINTS_MAX);
 }
 
 function showBanner(banner) {
@@ -116,4 +74,10 @@ function showState(state) {
   document.getElementById("state-word").textContent = WORDS[state];
 }
 
-follow("/ws/overview/", { onFrame: showFrame, onState: (state) => state !== "live" && showState(state) });
+// A page of things that are not pushed has no view; its banner is still of interest.
+const { live = "clockwork", name } = main.dataset;
+const isLive = main.dataset.live !== undefined;
+follow(name === undefined ? live : `${live}.${name}`, {
+  onView: isLive ? showView : ({ banner }) => showBanner(banner),
+  onState: (state) => isLive && state !== "live" && showState(state),
+});

@@ -1,4 +1,4 @@
-"""A browser's live socket, kept open by a thread: remembers every picture and when it came."""
+"""A browser's live socket, kept open by a thread: carries deltas out and remembers pictures."""
 
 import json
 import threading
@@ -10,6 +10,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
+from tests.web.console.live import Held
+
 ARRIVE_S_MAX = 60.0
 
 
@@ -19,7 +21,7 @@ class Viewer:
     def __init__(self, port: int) -> None:
         """Shake hands; pictures come from `with` on."""
         self._handshake = connect(
-            f"ws://127.0.0.1:{port}/ws/overview/",
+            f"ws://127.0.0.1:{port}/ws/live/?view=overview",
             origin=Origin(f"http://127.0.0.1:{port}"),
             open_timeout=ARRIVE_S_MAX,
             max_size=None,
@@ -28,6 +30,7 @@ class Viewer:
         self._arrivals: list[float] = []
         self._pictures: list[dict[str, Any]] = []
         self._is_open = True
+        self._held = Held()
 
     def __enter__(self) -> Self:
         """Return when the first picture is there."""
@@ -78,7 +81,8 @@ class Viewer:
     def _watch(self) -> None:
         try:
             for text in self._socket:
-                picture = json.loads(text)
+                picture = self._held.take(json.loads(text))
+                picture["history"] = self._held.history
                 with self._changed:
                     self._pictures.append(picture)
                     self._arrivals.append(time.monotonic())

@@ -14,6 +14,7 @@ from rest_framework.exceptions import ValidationError
 
 from apps.console import deadletters as shown
 from apps.console.board import Posted
+from apps.console.jobwatch import revision_of
 from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
 from apps.console.pages.searching import given, refusal_of
 from apps.core.actors import actor_of
@@ -199,7 +200,10 @@ def discard(request: HttpRequest, *, name: str) -> Told:
         back = f"{back}resend?{urlencode(chosen.pairs)}"
         return Told(text=_first_error(form), back=back, is_good=False)
     count = services.discard(
-        letters=chosen.letters, reason=form.cleaned_data["reason"], by=actor_of(request)
+        letters=chosen.letters,
+        reason=form.cleaned_data["reason"],
+        by=actor_of(request),
+        criteria=chosen.criteria,
     )
     return Told(text=f"{count} discarded. The log keeps them.", back=back)
 
@@ -216,6 +220,7 @@ def job(posted: Posted, _request: HttpRequest, *, number: int) -> Page:
         values={
             "job": shown.job_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
             "criteria": shown.criteria_text(found),
+            "revision": revision_of(found),
             "troubles": [shown.trouble_row(trouble) for trouble in selectors.troubles(found)],
         },
     )

@@ -1,9 +1,12 @@
 """Resend jobs and what went wrong in them, as rows have them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from django.db.models import Q
 
 from apps.core.exceptions import ProblemError
 from apps.deadletters.models import ResendJob, ResendTrouble
+from apps.deadletters.models.jobs import ACTIVE
 
 TROUBLES_SHOWN = 100
 _NUMBER_MAX = 2**63 - 1
@@ -27,6 +30,12 @@ def jobs(
     if before is not None:
         found = found.filter(pk__lt=before)
     return list(found[:lines_max])
+
+
+def going_on(*, also: Collection[int] = (), lines_max: int = 100) -> Sequence[ResendJob]:
+    """Return jobs that are not done, and those with these numbers; the newest first."""
+    wanted = ResendJob.objects.filter(Q(state__in=ACTIVE) | Q(pk__in=also))
+    return list(wanted.order_by("-pk")[:lines_max])
 
 
 def troubles(found: ResendJob) -> Sequence[ResendTrouble]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
+from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.deadletters.models import DeadLetter, JobState, ResendJob, State
 from apps.deadletters.models.jobs import RATE_MAX
@@ -52,6 +52,27 @@ def request_resend(
     UnknownTopic, NotPermitted or InvalidArgument for a wish nobody can carry out, and a `conflict`
     when none of the letters waits: they are discarded, sent, or another job's.
     """
+    with recorded(by=by, act="deadletters.resend", kind="dead letters", name=group) as entry:
+        job = _requested(group, letters, criteria, wish, by=by)
+        entry.after = {
+            "job": job.pk,
+            "target": job.target or "where each comes from",
+            "rate_per_s": job.rate_per_s,
+            "dry_run": job.dry_run,
+            "total": job.total,
+            "chosen_by": job.criteria,
+        }
+    return job
+
+
+def _requested(
+    group: str,
+    letters: QuerySet[DeadLetter],
+    criteria: Mapping[str, Any],
+    wish: Wish,
+    *,
+    by: str,
+) -> ResendJob:
     _check(group, wish)
     waiting = letters.filter(group=group, state=State.WAITING)
     job = ResendJob(
@@ -65,16 +86,15 @@ def request_resend(
     )
     if wish.dry_run:
         return _counted(job, waiting)
-    with transaction.atomic():
-        job.save()
-        free = waiting.order_by().select_for_update(skip_locked=True)
-        job.total = DeadLetter.objects.filter(pk__in=free.values("pk")).update(
-            state=State.RESENDING, job=job, trouble=""
-        )
-        if not job.total:
-            raise ProblemError("conflict", "none of these dead letters waits to be sent again")
-        job.plan = plan_of(job.letters.all(), group=group, target=job.target)
-        job.save()
+    job.save()
+    free = waiting.order_by().select_for_update(skip_locked=True)
+    job.total = DeadLetter.objects.filter(pk__in=free.values("pk")).update(
+        state=State.RESENDING, job=job, trouble=""
+    )
+    if not job.total:
+        raise ProblemError("conflict", "none of these dead letters waits to be sent again")
+    job.plan = plan_of(job.letters.all(), group=group, target=job.target)
+    job.save()
     return job
 
 
@@ -83,12 +103,14 @@ def cancel(*, job_id: int, by: str) -> ResendJob:
 
     Asked again it changes nothing. Raises `not_found`, and `conflict` for a job that has ended.
     """
-    with transaction.atomic():
+    with recorded(by=by, act="job.cancel", kind="job", name=str(job_id)) as entry:
         job = ResendJob.objects.select_for_update().filter(pk=job_id).first()
         if job is None:
             raise ProblemError("not_found", f"there is no job {job_id}")
         if job.cancel_requested:
+            entry.forget()
             return job
+        entry.before = {"group": job.group, "state": job.state, "done": job.done_count}
         if not job.is_active:
             raise ProblemError("conflict", f"job {job_id} has ended: it is {job.state}")
         job.cancel_requested = True
@@ -97,6 +119,12 @@ def cancel(*, job_id: int, by: str) -> ResendJob:
         # A job that runs may be asking the engine just now: its next step knows what came of it.
         if job.state == JobState.QUEUED:
             end(job, JobState.CANCELLED)
+        entry.after = {
+            "group": job.group,
+            "state": job.state,
+            "done": job.done_count,
+            "cancel_requested": True,
+        }
     return job
 
 

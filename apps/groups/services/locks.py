@@ -3,17 +3,25 @@
 import logging
 from functools import partial
 
+from apps.audit.services import recorded
 from apps.bridge import engine as bridge
+from apps.core.actors import UNNAMED
 from apps.engine.api import EngineControl
 from apps.engine.errors import InvalidArgument
 from apps.engine.grouptypes import LockTransition, QueuePlace
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
+from apps.groups.selectors.locks import lock_id
 
 _log = logging.getLogger("mqweb.groups")
 
 
 def release_lock(
-    *, group: str, place: QueuePlace, reason: str, expected_owner: str | None = None
+    *,
+    group: str,
+    place: QueuePlace,
+    reason: str,
+    expected_owner: str | None = None,
+    by: str = UNNAMED,
 ) -> LockTransition | None:
     """Take a queue's lock from whoever holds it; None when nobody does.
 
@@ -23,9 +31,20 @@ def release_lock(
     """
     if not 1 <= len(reason.strip()) <= len(reason) <= REASON_CHARACTERS_MAX:
         raise InvalidArgument(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
-    released = bridge.call(
-        partial(_release, group=group, place=place, reason=reason, expected_owner=expected_owner)
-    )
+    name = lock_id(group, place.topic, place.queue)
+    expected = None if expected_owner is None else {"owner": expected_owner}
+    with recorded(
+        by=by, act="lock.release", kind="lock", name=name, reason=reason, before=expected
+    ) as entry:
+        release = partial(
+            _release, group=group, place=place, reason=reason, expected_owner=expected_owner
+        )
+        released = bridge.call(release)
+        if released is None:
+            entry.refuse("not_held", "nobody holds the lock")
+        else:
+            entry.before = {"owner": released.previous_owner}
+            entry.after = {"owner": released.owner or None, "epoch": released.epoch}
     if released is not None:
         extra = {
             "group": group,

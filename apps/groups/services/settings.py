@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from django.db import transaction
 from django.utils import timezone
 
+from apps.audit.services import recorded
+from apps.core.actors import UNNAMED
 from apps.engine.failuretypes import RetryPolicy
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups import decisions
@@ -40,7 +41,7 @@ class ChangedGroup:
     is_new: bool
 
 
-def put_group(*, name: str, values: GroupValues) -> ChangedGroup:
+def put_group(*, name: str, values: GroupValues, by: str = UNNAMED) -> ChangedGroup:
     """Decide about a group, or change what is given of what was decided.
 
     A retry policy without a list of delays is given none, whatever was decided before. A group need
@@ -48,7 +49,7 @@ def put_group(*, name: str, values: GroupValues) -> ChangedGroup:
     rest holds from its next request on. Raises InvalidName and InvalidArgument.
     """
     decisions.check_name(name)
-    with transaction.atomic():
+    with recorded(by=by, act="group.change", kind="group", name=name) as entry:
         # The version's row lock puts all changes of the catalog in one order.
         snapshot.lock()
         row = ConsumerGroup.objects.filter(name=name).first() or ConsumerGroup(name=name)
@@ -56,7 +57,14 @@ def put_group(*, name: str, values: GroupValues) -> ChangedGroup:
         spec = replace(before, **_with_delays(values))
         decisions.check(spec)
         is_new = row.decided_at is None
-        if is_new or spec != before:
+        if is_new:
+            entry.act = "group.create"
+        else:
+            entry.before = columns_of(before)
+        entry.after = columns_of(spec)
+        if not is_new and spec == before:
+            entry.forget()
+        else:
             for column, value in columns_of(spec).items():
                 setattr(row, column, value)
             row.decided_at = timezone.now()

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
 
+from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.engine.clock import SystemClock
@@ -65,8 +66,17 @@ def ask(
     than a year, and parameters that are no plain values; UnknownTopic for a topic that neither the
     broker nor the lake knows.
     """
-    wish = _checked(job, window_start, window_end, topics, parameters or {})
-    return _asked(wish, trigger=Trigger(trigger), by=by, replace=replace)[0]
+    if Trigger(trigger) is Trigger.SCHEDULE:
+        # What the clockwork does by its table nobody has asked for.
+        wish = _checked(job, window_start, window_end, topics, parameters or {})
+        return _asked(wish, trigger=Trigger.SCHEDULE, by=by, replace=replace)[0]
+    with recorded(by=by, act="pipeline.ask", kind="pipeline run", name="") as entry:
+        wish = _checked(job, window_start, window_end, topics, parameters or {})
+        run, is_new = _asked(wish, trigger=Trigger(trigger), by=by, replace=replace)
+        entry.name, entry.after = str(run.pk), _told(run)
+        if not is_new:
+            entry.forget()
+    return run
 
 
 def again(run: PipelineRun, *, by: str) -> PipelineRun:
@@ -74,16 +84,15 @@ def again(run: PipelineRun, *, by: str) -> PipelineRun:
 
     Raises what `ask` raises.
     """
-    return ask(
-        job=run.job,
-        window_start=run.window_start,
-        window_end=run.window_end,
-        topics=run.topics,
-        parameters=run.parameters,
-        trigger=Trigger.PERSON,
-        by=by,
-        replace=True,
-    )
+    with recorded(
+        by=by, act="pipeline.rerun", kind="pipeline run", name=str(run.pk), before=_told(run)
+    ) as entry:
+        wish = _checked(run.job, run.window_start, run.window_end, run.topics, run.parameters)
+        new, is_new = _asked(wish, trigger=Trigger.PERSON, by=by, replace=True)
+        entry.after = _told(new)
+        if not is_new:
+            entry.forget()
+    return new
 
 
 def backfill(
@@ -111,11 +120,26 @@ def backfill(
         raise InvalidArgument(f"{count} windows are more than {BACKFILL_WINDOWS_MAX}")
     if min(step, whole.window_end - whole.window_start) > WINDOW_MAX:
         raise InvalidArgument(f"a window is {WINDOW_MAX.days} days at most")
+    with recorded(by=by, act="pipeline.backfill", kind="pipeline job", name=job) as entry:
+        entry.after = {
+            "from": whole.window_start,
+            "to": whole.window_end,
+            "step": step,
+            "topics": whole.topics,
+            "parameters": whole.parameters,
+            "replace": replace,
+        }
+        found = _backfilled(whole, step=step, count=count, by=by, replace=replace)
+        entry.after = {**entry.after, "windows": count, "made": found.made}
+    return found
+
+
+def _backfilled(whole: "_Wish", *, step: timedelta, count: int, by: str, replace: bool) -> Backfill:
     runs, made = [], 0
     for number in range(count):
         begins = whole.window_start + number * step
         wish = _Wish(
-            job=job,
+            job=whole.job,
             window_start=begins,
             window_end=min(begins + step, whole.window_end),
             topics=whole.topics,
@@ -133,21 +157,36 @@ def cancel(run_id: int, *, by: str) -> PipelineRun:
     Asked again it changes nothing. Raises `not_found`, and `conflict` for a run that has ended
     otherwise.
     """
-    with transaction.atomic():
+    with recorded(by=by, act="pipeline.cancel", kind="pipeline run", name=str(run_id)) as entry:
         run = PipelineRun.objects.select_for_update(of=("self",)).filter(pk=run_id).first()
         if run is None:
             raise ProblemError("not_found", f"there is no run {run_id}")
         if run.cancel_requested:
+            entry.forget()
             return run
         if not run.is_active:
             raise ProblemError("conflict", f"run {run_id} has ended: it is {run.state}")
+        entry.before = _told(run)
         run.cancel_requested = True
         run.cancelled_by = by[:255]
         if run.state == RunState.QUEUED:
             run.state = RunState.CANCELLED
             run.ended_at = moment(SystemClock().wall_ms())
         run.save(update_fields=["cancel_requested", "cancelled_by", "state", "ended_at"])
+        entry.after = {**_told(run), "cancel_requested": True}
     return run
+
+
+def _told(run: PipelineRun) -> dict[str, object]:
+    return {
+        "run": run.pk,
+        "job": run.job,
+        "from": run.window_start,
+        "to": run.window_end,
+        "topics": run.topics,
+        "parameters": run.parameters,
+        "state": run.state,
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,9 @@ from datetime import timedelta
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from apps.audit.services import recorded
 from apps.clockwork.claims import owners_of
+from apps.core.actors import UNNAMED
 from apps.pipelines.models import PipelineStream, PipelineWorker
 
 # A worker says every 5 s that it is there.
@@ -62,9 +64,15 @@ def take_stream(name: str, worker: str) -> PipelineStream | None:
     return PipelineStream.objects.get(name=name) if changed else None
 
 
-def want_stream(name: str, *, is_wanted: bool) -> None:
+def want_stream(name: str, *, is_wanted: bool, by: str = UNNAMED) -> None:
     """Write down whether a stream, which is made if there is none, is to be kept running."""
-    PipelineStream.objects.update_or_create(name=name, defaults={"is_wanted": is_wanted})
+    with recorded(by=by, act="pipeline.want_stream", kind="pipeline stream", name=name) as entry:
+        before = PipelineStream.objects.filter(name=name).first()
+        PipelineStream.objects.update_or_create(name=name, defaults={"is_wanted": is_wanted})
+        entry.before = None if before is None else {"is_wanted": before.is_wanted}
+        entry.after = {"is_wanted": is_wanted}
+        if entry.before == entry.after:
+            entry.forget()
 
 
 def streams_there() -> QuerySet[PipelineStream]:

@@ -9,6 +9,7 @@ from rest_framework.views import APIView
 
 from apps.access import asking
 from apps.access.policy import Action, Kind, Resource
+from apps.core.actors import actor_of
 from apps.core.pagination import listing, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.types import Cleanup, TopicType
@@ -78,6 +79,7 @@ class TopicView(APIView):
             retention_ms=values.get("retention_ms", services.UNSAID),
             cleanup=Cleanup(values["cleanup"]) if "cleanup" in values else None,
             drain=values.get("drain"),
+            by=actor_of(request),
         )
 
         return Response(
@@ -88,8 +90,8 @@ class TopicView(APIView):
     @extend_schema(
         operation_id="delete_topic", responses={204: None, **PROBLEM_RESPONSES}, tags=["topics"]
     )
-    def delete(self, _request: Request, topic: str) -> HttpResponse:
+    def delete(self, request: Request, topic: str) -> HttpResponse:
         """Remove a topic from the catalog."""
-        services.delete_topic(name=topic)
+        services.delete_topic(name=topic, by=actor_of(request))
 
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Collection
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
@@ -32,6 +33,7 @@ from apps.engine.types import (
     TopicSpec,
     TopicType,
 )
+from tests.web.console.live import Held
 
 # What a hostile producer would call a topic if the door let it.
 POLYGLOT = "'\"><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}%3C/a|javascript:"
@@ -201,13 +203,14 @@ class FakeEngine:
 
 
 class Viewer:
-    """One browser's socket, driven through ASGI alone."""
+    """One browser's socket on one view, driven through ASGI alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, view: str = "overview") -> None:
+        self.held = Held()
         scope = {
             "type": "websocket",
-            "path": "/ws/overview/",
-            "query_string": b"",
+            "path": "/ws/live/",
+            "query_string": urlencode({"view": view}).encode(),
             "headers": [],
             "subprotocols": [],
         }
@@ -227,8 +230,8 @@ class Viewer:
         return str(event["text"])
 
     async def frame(self) -> dict[str, Any]:
-        """Return the next frame, parsed."""
-        return dict(json.loads(await self.text()))
+        """Take the next frame, and return all of the view as it is then."""
+        return self.held.take(json.loads(await self.text()))
 
     async def leave(self) -> None:
         """Go away, and see that nothing is left running."""

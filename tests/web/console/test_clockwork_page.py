@@ -189,7 +189,7 @@ async def test_viewers_are_pushed_the_clockwork_and_its_banner(
     show: Show, watch: ClockworkWatch, feed: Feed, engine: FakeEngine
 ) -> None:
     show(readings.still("worker"))
-    viewer = Viewer()
+    viewer = Viewer("clockwork")
     await viewer.arrive()
 
     greeting = await viewer.frame()
@@ -198,8 +198,8 @@ async def test_viewers_are_pushed_the_clockwork_and_its_banner(
     update = await viewer.frame()
     await viewer.leave()
 
-    assert greeting["clockwork"]["state"] == "standing still"
-    assert greeting["clockwork"]["banner"]["commands"] == "celery -A mqweb worker"
-    assert update["clockwork"]["state"] == "running"
-    assert update["clockwork"]["banner"] is None
-    assert update["clockwork"]["tasks"][0]["error"] == POLYGLOT
+    assert greeting["state"] == "standing still"
+    assert greeting["banner"]["commands"] == "celery -A mqweb worker"
+    assert update["state"] == "running"
+    assert update["banner"] is None
+    assert update["tasks"][0]["error"] == POLYGLOT

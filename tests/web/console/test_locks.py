@@ -275,15 +275,15 @@ def test_an_empty_page_says_how_a_lock_comes_about(
 
 async def test_viewers_get_the_locks_pushed(feed: Feed, busy: FakeEngine) -> None:
     board.put(feed.sample(busy.api))
-    viewer = Viewer()
+    viewer = Viewer("locks")
     await viewer.arrive()
 
     frame = await viewer.frame()
     await viewer.leave()
 
-    (row,) = frame["locks"]["rows"]
+    (row,) = frame["rows"]
     assert row["owner"] == POLYGLOT
-    assert frame["locks"]["lines"][0]["change"] == "acquired"
+    assert frame["lines"][0]["change"] == "acquired"
 
 
 def test_a_member_shows_its_queues_and_what_is_wrong_with_it(

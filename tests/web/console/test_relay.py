@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from channels.layers import InMemoryChannelLayer
 
-from apps.console import relay
-from apps.console.audience import BEFORE_ALL, Audience
+from apps.console import frames, relay
+from apps.console.audience import Audience
 from apps.console.board import Board
 from apps.console.feed import Feed
+from apps.console.projections import Picture
 from apps.console.relay import GROUP, Incoming, Outgoing
 from tests.web.console.fakes import FakeEngine, HandClock, settle
 
@@ -74,14 +75,19 @@ class Road:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """Return what a viewer who comes now is shown of the audience."""
-        return dict(json.loads(self.audience._text))
+        """Return what a viewer who comes now is shown."""
+        with self.audience.joined("overview") as watcher:
+            text = watcher.channel.text_after(0)
+            assert text is not None
+            return dict(json.loads(text))
 
 
-@pytest.fixture
-def layer(monkeypatch: pytest.MonkeyPatch) -> Layer:
+@pytest.fixture(params=["of this process", "of several"])
+def layer(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Layer:
+    """Return a layer; one of several processes, as Redis is, has pictures travel over it."""
     layer = Layer()
     monkeypatch.setattr(relay, "get_channel_layer", lambda: layer)
+    monkeypatch.setattr(relay, "stays_here", lambda _: request.param == "of this process")
     return layer
 
 
@@ -90,11 +96,41 @@ def road(layer: Layer, feed: Feed, engine: FakeEngine) -> Road:
     return Road(layer, feed, engine)
 
 
-async def test_a_picture_travels_over_the_layer(road: Road) -> None:
+async def test_viewers_are_shown_a_picture_as_soon_as_the_layer_tells_of_it(road: Road) -> None:
     await road.receive(meanwhile=road.send)
 
     assert road.audience.sequence == (7, 1)
-    assert "history" not in road.shown
+    assert len(road.shown["history"]) == 1
+
+
+@pytest.mark.parametrize("layer", ["of several"], indirect=True)
+async def test_a_process_without_a_feed_is_shown_what_travels(
+    road: Road, engine: FakeEngine
+) -> None:
+    engine.add_topic("orders", queue_count=3)
+    elsewhere = Road(road.layer, road._feed, engine)
+    receiving = asyncio.create_task(elsewhere.incoming.step())
+    await settle()
+
+    await road.send()
+    await receiving
+    with elsewhere.audience.joined("topic.orders") as watcher:
+        topic = json.loads(await watcher.next())
+
+    assert elsewhere.board.latest() is None
+    assert elsewhere.audience.sequence == (7, 1)
+    assert len(topic["state"]["shown"]["queues"]) == 3
+
+
+@pytest.mark.parametrize("layer", ["of this process"], indirect=True)
+async def test_nothing_becomes_text_for_nobody(road: Road, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[object] = []
+    monkeypatch.setattr(frames, "_text", encoded.append)
+
+    await road.receive(meanwhile=road.send)
+
+    assert road.audience.sequence == (7, 1)
+    assert encoded == []
 
 
 @pytest.mark.parametrize("fault", ["refuses", "hangs"])
@@ -119,7 +155,6 @@ async def test_viewers_are_shown_the_board_while_the_layer_is_away_and_the_layer
     await road.receive(meanwhile=road.send)
 
     assert road.audience.sequence == (7, 5)
-    assert "history" not in road.shown
 
 
 async def test_a_layer_that_forgot_its_members_is_joined_again(road: Road) -> None:
@@ -133,7 +168,6 @@ async def test_a_layer_that_forgot_its_members_is_joined_again(road: Road) -> No
 
     assert forgotten == {}
     assert road.audience.sequence == (7, 2)
-    assert "history" not in road.shown
 
 
 async def test_a_frame_that_comes_late_is_not_shown_after_a_newer_one(road: Road) -> None:
@@ -146,18 +180,19 @@ async def test_a_frame_that_comes_late_is_not_shown_after_a_newer_one(road: Road
     await road.receive()
 
     assert road.audience.sequence == (7, 3)
-    assert road.shown["version"] == 3
 
 
 async def test_a_restarted_store_counts_from_one_again_and_its_pictures_are_newer(
     road: Road,
 ) -> None:
-    road.audience.show((7, 40), "before the restart")
+    shown = []
+    for sequence in ((7, 40), (8, 1), (7, 41), (8, 1)):
+        road.audience.show(sequence, lambda: Picture(road.post()))
+        shown.append(road.audience.sequence)
 
-    road.audience.show((8, 1), "after the restart")
-    road.audience.show((7, 41), "on its way since before the restart")
-
-    assert await road.audience.newer_than(BEFORE_ALL) == ((8, 1), "after the restart")
+    assert shown == [(7, 40), (8, 1), (8, 1), (8, 1)]
+    assert road.audience.picture is not None
+    assert road.audience.picture.snapshot["version"] == 2
 
 
 async def test_the_feed_hands_over_without_waiting_and_the_newest_picture_is_sent(

@@ -321,14 +321,14 @@ def test_without_an_engine_the_pages_say_so(browser: Client, path: str) -> None:
 
 
 async def test_viewers_are_pushed_the_counters(posted: int) -> None:
-    viewer = Viewer()
+    viewer = Viewer("transactions")
     await viewer.arrive()
 
     frame = await viewer.frame()
     await viewer.leave()
 
-    assert frame["transactions"]["pending"] == 2
-    assert frame["transactions"]["oldest_s"] == 600
+    assert frame["pending"] == 2
+    assert frame["oldest_s"] == 600
 
 
 def test_the_overview_has_a_line_of_undecided_transactions(browser: Client, posted: int) -> None:

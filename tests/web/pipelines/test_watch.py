@@ -190,8 +190,10 @@ async def test_viewers_are_pushed_how_far_a_run_is(watch: PipelinesWatch, clock:
     engine = FakeEngine()
     audience.clear()
     board.put(feed.sample(engine.api))
-    viewer = Viewer()
+    viewer = Viewer("runs")
+    of_run = Viewer("run.3")
     await viewer.arrive()
+    await of_run.arrive()
 
     greeting = await viewer.frame()
     going_on = PipelineRun(
@@ -202,12 +204,14 @@ async def test_viewers_are_pushed_how_far_a_run_is(watch: PipelinesWatch, clock:
     watch.take(lambda now, _: seen(now, going_on))
     await beat(feed, engine)
     update = await viewer.frame()
+    nothing, whole = await of_run.frame(), await of_run.frame()
     await viewer.leave()
+    await of_run.leave()
     audience.clear()
 
-    assert greeting["pipelines"]["state"] == "not known"
-    assert update["pipelines"]["state"] == "fresh"
-    (shown,) = update["pipelines"]["running"]
+    assert (greeting["known"], update["known"]) == ("still", "live")
+    assert (nothing["known"], whole["known"], whole["percent"]) == ("still", "live", 10)
+    (shown,) = update["runs"]
     assert (shown["id"], shown["percent"], shown["stage"]) == (3, 10, POLYGLOT)
     assert update["version"] == greeting["version"] + 1
 

@@ -112,6 +112,8 @@ def _configuration() -> uvicorn.Config:
         proxy_headers=False,
         date_header=False,
         backlog=_BACKLOG,
+        # The same frame would be compressed once for each of its viewers, on the engine's loop.
+        ws_per_message_deflate=False,
         ws_max_size=_SOCKET_FRAME_BYTES_MAX,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_GRACE_S,

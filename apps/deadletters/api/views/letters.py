@@ -138,6 +138,7 @@ class DiscardView(APIView):
             letters=wanted.letters(group),
             reason=wanted.validated_data["reason"],
             by=actor_of(request),
+            criteria=wanted.criteria(),
         )
 
         return Response({"discarded": discarded})

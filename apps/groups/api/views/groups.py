@@ -8,6 +8,7 @@ from rest_framework.views import APIView
 
 from apps.access import asking
 from apps.access.policy import Action, Kind, Resource
+from apps.core.actors import actor_of
 from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.groups import decisions, selectors, services
@@ -69,7 +70,7 @@ class GroupView(APIView):
         change = GroupChange(data=request.data)
         change.is_valid(raise_exception=True)
 
-        changed = services.put_group(name=group, values=change.values())
+        changed = services.put_group(name=group, values=change.values(), by=actor_of(request))
 
         return Response(
             rendered_group(selectors.put_state(changed.spec)),

@@ -7,6 +7,7 @@ from rest_framework.views import APIView
 
 from apps.access import asking
 from apps.access.policy import Kind
+from apps.core.actors import actor_of
 from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.grouptypes import QueueLockState
@@ -102,6 +103,7 @@ class LockReleaseView(APIView):
             place=place,
             reason=values["reason"],
             expected_owner=values.get("expected_owner"),
+            by=actor_of(request),
         )
 
         return Response(

@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from apps.bridge.exits import Exit
 from apps.clockwork.claims import new_owner
+from apps.core.actors import COMMAND
 from apps.core.exceptions import ProblemError
 from apps.core.pagination import rfc3339
 from apps.engine.clock import SystemClock
@@ -205,7 +206,7 @@ def _asked(options: dict[str, Any]) -> Sequence[PipelineRun]:  # Flags, as argpa
             step=timedelta(seconds=step_s),
             topics=topics,
             parameters=parameters,
-            by="command",
+            by=COMMAND,
             replace=options["replace"],
         ).runs
     return [
@@ -216,7 +217,7 @@ def _asked(options: dict[str, Any]) -> Sequence[PipelineRun]:  # Flags, as argpa
             topics=topics,
             parameters=parameters,
             trigger=Trigger.COMMAND,
-            by="command",
+            by=COMMAND,
             replace=options["replace"],
         )
     ]

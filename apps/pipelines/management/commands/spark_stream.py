@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from apps.bridge.exits import Exit
 from apps.clockwork.claims import new_owner
+from apps.core.actors import COMMAND
 from apps.core.exceptions import ProblemError
 from apps.pipelines import conf
 from apps.pipelines.management import running
@@ -53,7 +54,7 @@ class Command(BaseCommand):
     ) -> None:
         """Stream, or say whether that is wanted; exit with a code of `exits.Exit`."""
         if wanted is not None:
-            presence.want_stream(name, is_wanted=wanted)
+            presence.want_stream(name, is_wanted=wanted, by=COMMAND)
             return
         running.require_spark(master)
         # It needs PyArrow, without which the command says what is missing.

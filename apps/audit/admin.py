@@ -1,0 +1,140 @@
+"""Admin of the audit log, to look at; and accounts, whose changes go into it.
+
+Accounts and their groups have no services of ours: Django's admin alone changes them, so what it
+changes is kept here.
+"""
+
+# Django names the arguments of these methods, whether we need them or not.
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from apps.audit.models import AuditEntry
+from apps.audit.services import recorded
+from apps.core.actors import actor_of
+from apps.core.admin import ReadOnlyAdmin
+
+if TYPE_CHECKING:
+    # Generic for type checkers only: Django's own class takes no parameter.
+    Base = admin.ModelAdmin[Model]
+else:
+    Base = admin.ModelAdmin
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    """Entries, the newest first."""
+
+    list_display = [
+        "number", "at", "by", "act", "kind", "name", "result", "code", "door", "address", "count",
+        "follows", "reason",
+    ]  # fmt: skip
+    list_filter = ["result", "door", "kind", "at"]
+    search_fields = ["by", "act", "name", "request_id__exact"]
+
+
+class AuditedAdmin(Base):
+    """Rows without a service: each change of one through the admin is an entry of the audit log.
+
+    An entry is in the transaction of its change, with the values before and after it.
+    """
+
+    _BEFORE = "_audit_before"
+
+    def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
+        """Save, and remember what was there."""
+        found = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
+        setattr(request, self._BEFORE, None if found is None else values_of(found))
+        super().save_model(request, obj, form, change)
+
+    def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        """Keep that a row was made, once everything that belongs to it is there."""
+        self._keep(request, "admin.create", obj, message)
+        return super().log_addition(request, obj, message)
+
+    def log_change(self, request: HttpRequest, obj: Model, message: Any) -> Any:
+        """Keep that a row was changed; a password only by the fact."""
+        self._keep(request, "admin.change", obj, message)
+        return super().log_change(request, obj, message)
+
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+        """Delete a row, and keep what it was."""
+        with recorded(
+            by=actor_of(request),
+            act="admin.delete",
+            kind=obj._meta.model_name or "",
+            name=str(obj),
+            before=values_of(obj),
+        ):
+            super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete rows one by one, in one transaction."""
+        with transaction.atomic():
+            for obj in queryset:
+                self.delete_model(request, obj)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Show the list; what is changed in its cells is one transaction with its entries."""
+        with transaction.atomic():
+            return super().changelist_view(request, *args, **kwargs)
+
+    def _keep(self, request: HttpRequest, act: str, obj: Model, message: Any) -> None:
+        now = type(obj)._default_manager.get(pk=obj.pk)
+        with recorded(
+            by=actor_of(request),
+            act=act,
+            kind=obj._meta.model_name or "",
+            name=str(obj),
+            before=getattr(request, self._BEFORE, None),
+        ) as entry:
+            entry.after = values_of(now)
+            entry.detail = _fields_of(message)
+
+
+def values_of(obj: Model) -> Mapping[str, object]:
+    """Return what a row says, with the names of what it is connected to; secrets are left out."""
+    found: dict[str, object] = {
+        field.name: field.value_from_object(obj) for field in obj._meta.concrete_fields
+    }
+    for many in obj._meta.many_to_many:
+        found[many.name] = sorted(str(one) for one in many.value_from_object(obj))
+    return found
+
+
+def _fields_of(message: Any) -> str:  # Django's account of a change: a list, or a text.
+    """Return the names of the fields that a form has changed; those of secrets, too."""
+    parts = message if isinstance(message, list) else []
+    fields = [name for part in parts for name in part.get("changed", {}).get("fields", [])]
+    return f"fields: {', '.join(map(str, fields))}" if fields else ""
+
+
+class AuditedUserAdmin(AuditedAdmin, UserAdmin):  # type: ignore[type-arg]
+    """Accounts."""
+
+    def user_change_password(
+        self,
+        request: HttpRequest,
+        id: str,  # noqa: A002
+        form_url: str = "",
+    ) -> HttpResponse:
+        """Change a password in one transaction with its entry."""
+        with transaction.atomic():
+            return super().user_change_password(request, id, form_url)
+
+
+class AuditedGroupAdmin(AuditedAdmin, GroupAdmin):
+    """Groups of accounts."""
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+admin.site.register(User, AuditedUserAdmin)
+admin.site.register(Group, AuditedGroupAdmin)
