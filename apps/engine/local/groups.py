@@ -28,7 +28,7 @@ class GroupVerbs:
         host.arm_timers()
         topics = tuple(sorted({wanted.topic for wanted in request.subscriptions}))
         seen = broker.sessions.waiting(request.group, request.client_id, topics)
-        if broker.membership.answer(member).generation == request.generation:
+        if broker.membership.answer(member, request.generation).generation == request.generation:
             try:
                 # Cancelled here, its connection is gone, and the member is given a short grace.
                 with seen, broker.members.waiting(member):
