@@ -101,10 +101,10 @@ class Membership:
         assert member is not None
         return member
 
-    def answer(self, member: Member, known: int) -> HeartbeatResult:
+    def answer(self, member: Member, known: int = 0) -> HeartbeatResult:
         """Return what a member has now; nothing, once it is a member no more.
 
-        `known` is the generation it was told last. Where a queue of its was given a fence since,
+        `known` is the generation it was told last, 0 for none. Where a queue of its was given a fence since,
         it is first told that it has lost the queue, under the fence itself, and with its next
         heartbeat that it has it: so it begins anew there, whatever it had read. A suspended queue
         is nobody's to read.

@@ -11,12 +11,15 @@ from apps.groups.selectors.groups import (
 )
 from apps.groups.selectors.history import rebalances, transitions
 from apps.groups.selectors.locks import lock_id, lock_place, locks
+from apps.groups.selectors.resets import Preview, preview, resets
+from apps.groups.selectors.whatif import what_if
 
 __all__ = [
     "Backlog",
     "Conflict",
     "GroupState",
     "MemberPicture",
+    "Preview",
     "QueueState",
     "backlog",
     "blocked",
@@ -25,8 +28,11 @@ __all__ = [
     "lock_id",
     "lock_place",
     "locks",
+    "preview",
     "put_state",
     "queue_progress",
     "rebalances",
+    "resets",
     "transitions",
+    "what_if",
 ]
