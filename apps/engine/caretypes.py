@@ -1,4 +1,4 @@
-"""Values of what operators do to a group's queues: care, resets, what-if. Knows no files or door."""
+"""Values of what operators do to a group's queues: care, resets, what-if. Knows no door."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

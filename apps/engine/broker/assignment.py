@@ -121,7 +121,9 @@ class Assigner:
             assignment=outcome.queues,
             before={} if before is None else before.queues,
             added=tuple(added),
-            idle=tuple(sorted(name for name, got in outcome.queues.items() if not any(got.values()))),
+            idle=tuple(
+                sorted(name for name, got in outcome.queues.items() if not any(got.values()))
+            ),
             queues_moved=count_moved({} if before is None else before.owners, outcome.owners),
         )
 
@@ -233,11 +235,15 @@ def _imagined(
     count = len(now) if request.member_count is None else request.member_count
     if not 0 <= count <= GROUP_MEMBERS_MAX:
         raise InvalidArgument(f"member_count must be 0 to {GROUP_MEMBERS_MAX}, not {count}")
-    model = now[0] if now else Member(
-        group=request.group,
-        client_id="",
-        joined_ms=0,
-        subscriptions=tuple(Subscription(topic=topic) for topic in sorted(topics)),
+    model = (
+        now[0]
+        if now
+        else Member(
+            group=request.group,
+            client_id="",
+            joined_ms=0,
+            subscriptions=tuple(Subscription(topic=topic) for topic in sorted(topics)),
+        )
     )
     taken = {member.client_id for member in now}
     names = (f"~{number}" for number in range(1, GROUP_MEMBERS_MAX * 2))

@@ -40,7 +40,6 @@ from apps.engine.types import (
     PullStatus,
 )
 
-
 # For how long a member that was told of a mark may still have something to say about before.
 _LATE_MS = 300_000
 

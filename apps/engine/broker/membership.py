@@ -12,8 +12,8 @@ from apps.engine.broker.assignment import Assigner
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.members import Member, Members, conflicts
-from apps.engine.broker.operatorstate import OperatorState
 from apps.engine.broker.names import check_client_id, check_group_name
+from apps.engine.broker.operatorstate import OperatorState
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.sessions import Sessions
 from apps.engine.errors import InvalidArgument
@@ -104,10 +104,10 @@ class Membership:
     def answer(self, member: Member, known: int = 0) -> HeartbeatResult:
         """Return what a member has now; nothing, once it is a member no more.
 
-        `known` is the generation it was told last, 0 for none. Where a queue of its was given a fence since,
-        it is first told that it has lost the queue, under the fence itself, and with its next
-        heartbeat that it has it: so it begins anew there, whatever it had read. A suspended queue
-        is nobody's to read.
+        `known` is the generation it was told last, 0 for none. Where a queue of its was given a
+        fence since, it is first told that it has lost the queue, under the fence itself, and with
+        its next heartbeat that it has it: so it begins anew there, whatever it had read. A
+        suspended queue is nobody's to read.
         """
         generation, queues = self._assigner.share(member.group, member.client_id)
         if member.is_gone:
@@ -122,9 +122,7 @@ class Membership:
             retry_max=self._catalog.group(member.group).retry_max,
         )
 
-    def _told(
-        self, group: str, generation: int, queues: Queues, known: int
-    ) -> tuple[int, Queues]:
+    def _told(self, group: str, generation: int, queues: Queues, known: int) -> tuple[int, Queues]:
         """Return what a member is told of what it has."""
         suspended = self._operators.suspensions
         fences: list[int] = []

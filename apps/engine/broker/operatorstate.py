@@ -93,9 +93,7 @@ class OperatorState:
             "suspensions": [
                 [*key, one.at_ms, one.by, one.reason] for key, one in self.suspensions.items()
             ],
-            "passed": [
-                [*key, one.queue_offset, one.is_parked] for key, one in self.passed.items()
-            ],
+            "passed": [[*key, one.queue_offset, one.is_parked] for key, one in self.passed.items()],
             "resets": [
                 [*key, one.reset_id, one.before, one.after] for key, one in self.resets.items()
             ],

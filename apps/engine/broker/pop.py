@@ -107,9 +107,9 @@ class Pop:
     def receive(self, request: ReceiveRequest, *, wait: bool) -> ReceiveResult:
         """Hand out what is there now, from as many queues as it takes.
 
-        A queue whose lock another client has is answered as blocked, and so is a suspended one. What a filter does not take
-        is passed over, and settled for the group; the answer says where there is more to look at
-        than one receive may.
+        A queue whose lock another client has is answered as blocked, and so is a suspended one.
+        What a filter does not take is passed over, and settled for the group; the answer says
+        where there is more to look at than one receive may.
 
         Raises ColdRead, with nothing handed out of that queue, when `wait` is false and the disk
         would have to be waited for; StoreFull when the hand-out cannot be recorded; QueueDamaged

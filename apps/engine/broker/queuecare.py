@@ -18,7 +18,7 @@ from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.failedrecords import dead_letter_properties, failures_before
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.inflight import LeaseEntry
-from apps.engine.broker.journal import Event, LockReleased
+from apps.engine.broker.journal import Event
 from apps.engine.broker.members import Members
 from apps.engine.broker.names import check_group_name
 from apps.engine.broker.operatorevents import HeadPassed, QueueSuspended

@@ -104,9 +104,7 @@ class Resets:
         for place in places:
             self._catalog.readable(place.topic, place.queue)
         queues = [self._queues.queue(place.topic, place.queue) for place in places]
-        return lambda wait: [
-            self._times.first_since(queue, time_ms, wait=wait) for queue in queues
-        ]
+        return lambda wait: [self._times.first_since(queue, time_ms, wait=wait) for queue in queues]
 
     def _check(self, request: ResetRequest) -> None:
         check_group_name(request.group)

@@ -41,7 +41,7 @@ class GroupVerbs:
                 # The grace may end before anything the alarm was set for.
                 host.arm_timers()
         broker.catalog.usable_group(request.group)
-        answer = broker.membership.answer(member)
+        answer = broker.membership.answer(member, request.generation)
         member.generation = answer.generation
         return await host.recorded(answer)
 

@@ -37,7 +37,9 @@ class OperatorVerbs:
                         result = care.park(request, read)
         elif result is None:
             with host.writing():
-                result = care.skip(request) if request.act is CareAct.SKIP else care.suspend(request)
+                result = (
+                    care.skip(request) if request.act is CareAct.SKIP else care.suspend(request)
+                )
         return await host.recorded(result)
 
     async def reset_offsets(self, request: ResetRequest) -> ResetResult:

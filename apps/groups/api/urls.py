@@ -14,9 +14,7 @@ urlpatterns = [
     path("groups/<str:group>/offsets:undo", offsets.UndoView.as_view()),
     path("groups/<str:group>/offset-resets", offsets.ResetListView.as_view()),
     path("groups/<str:group>/assignment:what-if", offsets.WhatIfView.as_view()),
-    path(
-        "groups/<str:group>/queues/<str:topic>/<int:queue>:suspend", care.SuspendView.as_view()
-    ),
+    path("groups/<str:group>/queues/<str:topic>/<int:queue>:suspend", care.SuspendView.as_view()),
     path("groups/<str:group>/queues/<str:topic>/<int:queue>:resume", care.ResumeView.as_view()),
     path("groups/<str:group>/queues/<str:topic>/<int:queue>:skip", care.SkipView.as_view()),
     path("groups/<str:group>/queues/<str:topic>/<int:queue>:park", care.ParkView.as_view()),

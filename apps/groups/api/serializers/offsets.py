@@ -124,7 +124,9 @@ class PreviewRequest(StrictSerializer):
         if needed is not None and needed not in attrs:
             raise serializers.ValidationError({needed: [f"is needed for {attrs['target']}"]})
         others = [
-            name for name in _NEEDS.values() if name is not None and name != needed and name in attrs
+            name
+            for name in _NEEDS.values()
+            if name is not None and name != needed and name in attrs
         ]
         if others:
             raise serializers.ValidationError(

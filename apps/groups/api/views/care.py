@@ -26,13 +26,15 @@ _ANSWERS = {200: CareDocument, **PROBLEM_RESPONSES}
 def _suspend_values(request: Request) -> Mapping[str, Any]:
     wanted = SuspendRequest(data=request.data)
     wanted.is_valid(raise_exception=True)
-    return {"by": actor_of(request), **wanted.validated_data}
+    values: dict[str, Any] = wanted.validated_data
+    return {"by": actor_of(request), **values}
 
 
 def _pass_values(request: Request) -> Mapping[str, Any]:
     wanted = PassRequest(data=request.data)
     wanted.is_valid(raise_exception=True)
-    return {"by": actor_of(request), **wanted.validated_data}
+    values: dict[str, Any] = wanted.validated_data
+    return {"by": actor_of(request), **values}
 
 
 class SuspendView(APIView):

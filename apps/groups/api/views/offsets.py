@@ -108,9 +108,7 @@ class ResetListView(APIView):
         """List who had the group go on elsewhere, and why, newest first."""
         wanted = page_request(request.query_params)
 
-        found = selectors.resets(
-            group, before=number_after(wanted), lines_max=wanted.items_max + 1
-        )
+        found = selectors.resets(group, before=number_after(wanted), lines_max=wanted.items_max + 1)
 
         rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
         return Response(listing([rendered_reset(row) for row in rows], next_cursor))
