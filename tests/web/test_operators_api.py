@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     broker = Broker(tmp_path)
     await broker.start()
-    await in_thread(lambda: topics.put_topic(name="orders", queue_count=2))
+    await in_thread(lambda: topics.create_or_change_topic(name="orders", queue_count=2))
     yield broker
     await broker.stop()
 
