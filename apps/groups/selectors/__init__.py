@@ -9,7 +9,8 @@ from apps.groups.selectors.groups import (
     group_states,
     put_state,
 )
-from apps.groups.selectors.history import rebalances, transitions
+from apps.groups.selectors.heads import QueueSeen, head_record, queue_seen
+from apps.groups.selectors.history import group_transitions, rebalances, transitions
 from apps.groups.selectors.locks import lock_id, lock_place, locks
 from apps.groups.selectors.resets import Preview, preview, resets
 from apps.groups.selectors.whatif import what_if
@@ -20,17 +21,21 @@ __all__ = [
     "GroupState",
     "MemberPicture",
     "Preview",
+    "QueueSeen",
     "QueueState",
     "backlog",
     "blocked",
     "group_state",
     "group_states",
+    "group_transitions",
+    "head_record",
     "lock_id",
     "lock_place",
     "locks",
     "preview",
     "put_state",
     "queue_progress",
+    "queue_seen",
     "rebalances",
     "resets",
     "transitions",
