@@ -31,7 +31,7 @@ from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.selectors import QueueSeen
 
 HOURS = (1, 6, 24, 168)
-HOURS_DEFAULT = 24
+HOURS_DEFAULT = 1
 LINES_MAX = 2_000
 LINES_SHOWN = 100
 

@@ -20,7 +20,8 @@ from apps.groups.api.serializers.care import (
 )
 
 _QUEUE = OpenApiParameter("queue", int, OpenApiParameter.PATH, description="number of the queue")
-_ANSWERS = {200: CareDocument, **PROBLEM_RESPONSES}
+# By status, as drf-spectacular takes them.
+_ANSWERS: dict[Any, Any] = {200: CareDocument, **PROBLEM_RESPONSES}
 
 
 def _suspend_values(request: Request) -> Mapping[str, Any]:
