@@ -14,6 +14,14 @@ from typing import Any
 import msgspec
 
 from apps.engine.api import EngineControl, Later
+from apps.engine.caretypes import (
+    CareRequest,
+    CareResult,
+    ResetRequest,
+    ResetResult,
+    WhatIf,
+    WhatIfRequest,
+)
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import CannotOpen, EngineError
 from apps.engine.failuretypes import GroupRetries, ResendResult
@@ -168,6 +176,17 @@ class ListGivenUp(msgspec.Struct, frozen=True, kw_only=True):
         return engine.given_up(before=self.before, messages_max=self.messages_max)
 
 
+class OffsetsAt(msgspec.Struct, frozen=True, kw_only=True):
+    """What `offsets_at` is asked."""
+
+    places: list[QueuePlace]
+    time_ms: int
+
+    def ask(self, engine: EngineControl) -> Later[list[int]]:
+        """Ask an engine."""
+        return engine.offsets_at(self.places, self.time_ms)
+
+
 class SendGivenUp(msgspec.Struct, frozen=True, kw_only=True):
     """What `send_given_up` is asked."""
 
@@ -254,6 +273,12 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         "group_retries": Verb(str, GroupRetries, lambda engine, group: engine.group_retries(group)),
         "given_up": Verb(ListGivenUp, GivenUpPage, lambda engine, asked: asked.ask(engine)),
+        "attend": Verb(CareRequest, CareResult, lambda engine, asked: engine.attend(asked)),
+        "reset_offsets": Verb(
+            ResetRequest, ResetResult, lambda engine, asked: engine.reset_offsets(asked)
+        ),
+        "offsets_at": Verb(OffsetsAt, list[int], lambda engine, asked: asked.ask(engine)),
+        "what_if": Verb(WhatIfRequest, WhatIf, lambda engine, asked: engine.what_if(asked)),
         "send_given_up": Verb(SendGivenUp, SentAfterAll, lambda engine, asked: asked.ask(engine)),
     }
 )

@@ -14,6 +14,14 @@ from django.conf import settings
 
 from apps.bridge import control
 from apps.bridge import engine as bridge
+from apps.engine.caretypes import (
+    CareRequest,
+    CareResult,
+    ResetRequest,
+    ResetResult,
+    WhatIf,
+    WhatIfRequest,
+)
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import EngineError, Refused, Unreachable
 from apps.engine.failuretypes import GroupRetries, ResendResult
@@ -290,6 +298,27 @@ class RemoteEngine:
             given_up_offset=given_up_offset, transaction_id=transaction_id, by=by
         )
         found: SentAfterAll = self._ask("send_given_up", asked)
+        return found
+
+    def attend(self, request: CareRequest) -> CareResult:
+        """Suspend or resume a queue, skip its head or park it; see EngineControl."""
+        found: CareResult = self._ask("attend", request)
+        return found
+
+    def reset_offsets(self, request: ResetRequest) -> ResetResult:
+        """Have a group go on elsewhere; see EngineControl."""
+        found: ResetResult = self._ask("reset_offsets", request)
+        return found
+
+    def offsets_at(self, places: Sequence[QueuePlace], time_ms: int) -> list[int]:
+        """Return the first message of each queue from a time on; see EngineControl."""
+        asked = control.OffsetsAt(places=list(places), time_ms=time_ms)
+        found: list[int] = self._ask("offsets_at", asked)
+        return found
+
+    def what_if(self, request: WhatIfRequest) -> WhatIf:
+        """Return how a group's queues would be shared out; see EngineControl."""
+        found: WhatIf = self._ask("what_if", request)
         return found
 
     def clean_now(self) -> Cleaned:

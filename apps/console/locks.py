@@ -227,7 +227,7 @@ def _row(
         "oldest_age_s": None if one.oldest_age_ms is None else one.oldest_age_ms // 1000,
         "in_flight": one.in_flight,
         "committed": one.committed,
-        "state": "blocked" if trouble else "",
+        "state": "suspended" if one.suspension else "blocked" if trouble else "",
         "trouble": trouble,
     }
 
@@ -235,6 +235,8 @@ def _row(
 def _trouble(blocked: BlockedQueue | None, now_ms: int) -> str:
     if blocked is None:
         return ""
+    if blocked.reason is BlockedBy.SUSPENDED:
+        return f"Offset {blocked.queue_offset}, {blocked.detail}"
     said = f"Blocked at offset {blocked.queue_offset}"
     if blocked.reason is BlockedBy.HEAD_FAILS:
         said += f": tried {blocked.attempts} times without success"

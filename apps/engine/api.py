@@ -3,6 +3,14 @@
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
+from apps.engine.caretypes import (
+    CareRequest,
+    CareResult,
+    ResetRequest,
+    ResetResult,
+    WhatIf,
+    WhatIfRequest,
+)
 from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.failuretypes import FailedMessage, GroupRetries, ResendResult, ReturnResult
 from apps.engine.grouptypes import (
@@ -132,6 +140,44 @@ class EngineControl(Protocol):
 
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         """Return what one group or all have left to do, by group, topic and queue."""
+        ...
+
+    def attend(self, request: CareRequest) -> Later[CareResult]:
+        """Suspend or resume a queue for a group, skip the message at its head or park it.
+
+        A suspended queue gives the group nothing until it is resumed, also over restarts; what is
+        out may be settled. A skip settles the head, exactly one message; a park makes it a dead
+        letter of the group as well, both or neither. Whoever read the queue begins anew behind it,
+        and what it says of the old head later changes nothing. Safe to repeat: the same again is
+        answered as such. Raises HeadMoved where the head is not the expected one, NotOrdered for a
+        skip or park where nothing is read in order, InvalidName, InvalidArgument, UnknownTopic,
+        UnknownQueue, NotPermitted or StoreFull, with nothing changed.
+        """
+        ...
+
+    def reset_offsets(self, request: ResetRequest) -> Later[ResetResult]:
+        """Have a group go on elsewhere in some queues, all or none; see ResetRequest.
+
+        What it was handed out there is void, and its members begin anew. Safe to repeat. Raises
+        OffsetsMoved where it is not where it is expected, OffsetOutOfRange, InvalidName,
+        InvalidArgument, UnknownTopic, UnknownQueue, NotPermitted or StoreFull, with nothing
+        changed.
+        """
+        ...
+
+    def offsets_at(self, places: Sequence[QueuePlace], time_ms: int) -> Later[list[int]]:
+        """Return the offset of the first message of each queue stored at or after a wall time.
+
+        The end of a queue that has none. Raises InvalidArgument, UnknownTopic, UnknownQueue or
+        NotPermitted.
+        """
+        ...
+
+    def what_if(self, request: WhatIfRequest) -> WhatIf:
+        """Return how a group's queues would be shared out; changes nothing. See WhatIfRequest.
+
+        Raises InvalidName or InvalidArgument.
+        """
         ...
 
     def clean_now(self) -> Later[Cleaned]:

@@ -18,6 +18,9 @@ EngineError
 │   ├── HandleExpired
 │   ├── LockLost
 │   ├── StaleGeneration
+│   ├── HeadMoved
+│   ├── NotOrdered
+│   ├── OffsetsMoved
 │   ├── DelayTooLong
 │   ├── SequenceTooOld
 │   ├── UnknownTransaction
@@ -152,6 +155,24 @@ class StaleGeneration(Refused):
     """The queue is not assigned to the caller, or not any more."""
 
     code = "stale_generation"
+
+
+class HeadMoved(Refused):
+    """The message at the head of the queue is another one than was expected."""
+
+    code = "head_moved"
+
+
+class NotOrdered(Refused):
+    """The group does not read the queue in order, so none of its messages is the head."""
+
+    code = "not_ordered"
+
+
+class OffsetsMoved(Refused):
+    """The group is elsewhere in a queue by now than the reset allows for."""
+
+    code = "offsets_moved"
 
 
 class DelayTooLong(Refused):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from apps.engine.caretypes import Suspension
 from apps.engine.types import FilterType, MessageModel, Strategy
 
 
@@ -222,3 +223,5 @@ class QueueBacklog:
     lock_expires_in_ms: int | None
     lost: int = 0
     """Messages that retention deleted before the group had settled them."""
+    suspension: Suspension | None = None
+    """In force: the queue gives the group nothing, by an operator's word."""

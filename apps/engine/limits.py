@@ -75,6 +75,9 @@ REASON_CHARACTERS_MAX = 1000
 # What a message remembers of its failed attempts: 32 of them take a fifth of its properties.
 HISTORY_MAX = 32
 HISTORY_REASON_CHARACTERS_MAX = 200
+# Who did something, as journal records name them, and what a reset of offsets is named.
+ACTOR_CHARACTERS_MAX = 255
+RESET_ID_CHARACTERS_MAX = 64
 # Messages that one request may send back, resend or list.
 CARE_MESSAGES_MAX = 1_000
 

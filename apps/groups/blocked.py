@@ -20,6 +20,7 @@ STALLED_MS_BLOCKED = 60_000
 class BlockedBy(StrEnum):
     """Why a queue does not get on."""
 
+    SUSPENDED = "suspended"
     HEAD_FAILS = "head_fails"
     STALLED = "stalled"
 
@@ -50,13 +51,13 @@ def blocked_queues(
 ) -> list[BlockedQueue]:
     """Return the queues that do not get on, by group, topic and queue.
 
-    One is blocked when its head is tried for the third time, or when an owner has committed nothing
-    for a minute although there is something to do.
+    One is blocked when an operator has suspended it, when its head is tried for the third time, or
+    when an owner has committed nothing for a minute although there is something to do.
     """
     heads = _heads(members)
     found = []
     for row in backlog:
-        if row.max_offset <= row.committed:
+        if row.max_offset <= row.committed and row.suspension is None:
             continue
         head = heads.get((row.group, row.topic, row.queue, row.committed))
         attempts = max(
@@ -79,7 +80,7 @@ def blocked_queues(
                     since_ms=None if row.stalled_ms is None else now_ms - row.stalled_ms,
                     reason=reason,
                     attempts=attempts,
-                    detail=head.reason if head else "",
+                    detail=_detail(row, head),
                     lag=row.max_offset - row.committed,
                 )
             )
@@ -113,7 +114,15 @@ def _heads(
     }
 
 
+def _detail(row: QueueBacklog, head: BlockedHead | None) -> str:
+    if row.suspension is not None:
+        return f"suspended by {row.suspension.by}: {row.suspension.reason}"
+    return head.reason if head else ""
+
+
 def _reason(row: QueueBacklog, attempts: int | None) -> BlockedBy | None:
+    if row.suspension is not None:
+        return BlockedBy.SUSPENDED
     if attempts is not None and attempts >= HEAD_ATTEMPTS_BLOCKED:
         return BlockedBy.HEAD_FAILS
     has_owner = row.owner is not None

@@ -55,6 +55,8 @@ class FakeBroker:
         self.minimum: dict[tuple[str, int], int] = defaultdict(int)
         self.later = Later(self._append)
         self.failures = Failures(self.queues, self._append)
+        self.care: list[tuple[int, dict[str, Any]]] = []
+        """Statuses and documents that acts of operators are answered, in order."""
         self.group_settings: dict[str, dict[str, Any]] = {}
         self.dead_letters: list[dict[str, Any]] = []
         self.committed: dict[tuple[str, str, int], int] = {}
@@ -268,6 +270,10 @@ class FakeBroker:
                     return await self._receive(group, document)
             case ("POST", "groups", group, verb) if verb.startswith("messages:"):
                 return self._settle(group, verb.removeprefix("messages:"), document)
+            case ("POST", "groups", _, "queues", _, _) | (
+                "POST", "groups", _, "offsets:preview" | "offsets:apply" | "offsets:undo"
+            ):  # fmt: skip
+                return reply(*self.care.pop(0))
             case ("POST", "groups", group, "offsets:commit"):
                 return self._commit(group, document)
             case ("POST", "groups", group, "offsets:begin"):

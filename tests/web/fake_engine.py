@@ -28,13 +28,15 @@ from apps.engine.types import (
     TopicTotal,
 )
 from tests.web.fake_care import FakeCare
+from tests.web.fake_operators import FakeOperators
 
 
-class FakeEngine(FakeCare):
+class FakeEngine(FakeCare, FakeOperators):
     """Obeys snapshots as an engine must, and tells what the test has put in."""
 
     def __init__(self) -> None:
-        super().__init__()
+        FakeCare.__init__(self)
+        FakeOperators.__init__(self)
         self.catalog = CatalogSnapshot()
         self.published: list[CatalogSnapshot] = []
         self.lengths: dict[tuple[str, int], int] = {}

@@ -305,6 +305,7 @@ def test_lag_tells_what_the_engine_knows_and_leaves_the_unknown_null(
             "head_attempts": 2,
             "owner": "w@1",
             "lock": {"epoch": 2**33, "expires_in_ms": 60_000},
+            "suspension": None,
         },
         {
             "topic": "b",
@@ -325,6 +326,7 @@ def test_lag_tells_what_the_engine_knows_and_leaves_the_unknown_null(
             "head_attempts": None,
             "owner": None,
             "lock": None,
+            "suspension": None,
         },
     ]
     assert body["total"] == {

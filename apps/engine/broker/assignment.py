@@ -5,8 +5,8 @@ each compute it for themselves. A generation names one sharing out. Where nothin
 no new one, so looking again costs next to nothing.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from apps.engine.broker.assigned import AssignmentTable, Queues, encode
 from apps.engine.broker.catalog import Catalog
@@ -14,8 +14,12 @@ from apps.engine.broker.fences import Fences
 from apps.engine.broker.journal import Assigned, Event
 from apps.engine.broker.members import Member, Members
 from apps.engine.broker.shareout import Outcome, Terms, count_moved, share_out, terms_of
+from apps.engine.caretypes import WhatIf, WhatIfRequest
 from apps.engine.clock import Clock
-from apps.engine.types import CatalogSnapshot
+from apps.engine.errors import InvalidArgument
+from apps.engine.grouptypes import Subscription
+from apps.engine.limits import GROUP_MEMBERS_MAX
+from apps.engine.types import CatalogSnapshot, MessageModel
 
 # What of the catalog may change an assignment, as its history names it.
 QUEUE_COUNT = "queue_count"
@@ -89,6 +93,39 @@ class Assigner:
     def renew(self, group: str, reason: str) -> None:
         """Give a group a new generation, whether or not anything changed."""
         self._look(group, reason, is_forced=True)
+
+    def tell(self, group: str, reason: str) -> None:
+        """Have the members of a group ask again, by a new generation; there may be none."""
+        if self._table.get(group) is not None:
+            self._look(group, reason, is_forced=True)
+
+    def what_if(self, request: WhatIfRequest, topics: Collection[str]) -> WhatIf:
+        """Return how a group's queues would be shared out; see WhatIfRequest. Changes nothing.
+
+        Without a member they are those of `topics`. Raises InvalidArgument.
+        """
+        now = sorted(
+            (m for m in self._members.of(request.group).values() if _is_sharing(m)),
+            key=lambda member: member.client_id,
+        )
+        members, added = _imagined(request, now, topics)
+        names = frozenset(wanted.topic for member in members for wanted in member.subscriptions)
+        terms = self._terms(request.group, names)
+        if request.strategy is not None:
+            settings = replace(terms.settings, strategy=request.strategy)
+            terms = replace(terms, settings=settings)
+        outcome = share_out(members, terms, broker_name=self._broker_name)
+        before = self._table.get(request.group)
+        return WhatIf(
+            strategy=outcome.strategy,
+            assignment=outcome.queues,
+            before={} if before is None else before.queues,
+            added=tuple(added),
+            idle=tuple(
+                sorted(name for name, got in outcome.queues.items() if not any(got.values()))
+            ),
+            queues_moved=count_moved({} if before is None else before.owners, outcome.owners),
+        )
 
     def share_out_due(self) -> None:
         """Give those groups their assignment that had to wait for it."""
@@ -189,6 +226,35 @@ class Assigner:
 
     def _terms(self, group: str, topics: frozenset[str]) -> Terms:
         return terms_of(self._catalog.group(group), topics, self._catalog.snapshot)
+
+
+def _imagined(
+    request: WhatIfRequest, now: Sequence[Member], topics: Collection[str]
+) -> tuple[list[Member], list[str]]:
+    """Return as many members as are asked for, and which of them there are not."""
+    count = len(now) if request.member_count is None else request.member_count
+    if not 0 <= count <= GROUP_MEMBERS_MAX:
+        raise InvalidArgument(f"member_count must be 0 to {GROUP_MEMBERS_MAX}, not {count}")
+    model = (
+        now[0]
+        if now
+        else Member(
+            group=request.group,
+            client_id="",
+            joined_ms=0,
+            subscriptions=tuple(Subscription(topic=topic) for topic in sorted(topics)),
+        )
+    )
+    taken = {member.client_id for member in now}
+    names = (f"~{number}" for number in range(1, GROUP_MEMBERS_MAX * 2))
+    free = (name for name in names if name not in taken)
+    added = [next(free) for _ in range(count - len(now))]
+    new = [replace(model, client_id=name, generation=0) for name in added]
+    return [*now[:count], *new], added
+
+
+def _is_sharing(member: Member) -> bool:
+    return member.model is MessageModel.CLUSTERING
 
 
 def _wishes(members: Sequence[Member]) -> dict[str, tuple[object, ...]]:

@@ -111,6 +111,7 @@ class Backlog:
         found = {(p.group, p.topic) for p in self._state.progress.values()}
         found |= {(name, topic) for name, topic, _ in self._access.queues()}
         found |= {(name, topic) for name, topic, _ in self._locks.queues()}
+        found |= {(name, topic) for name, topic, _ in self._state.operators.suspensions}
         found |= {
             (name, wanted.topic)
             for name in list(self._members.groups())
@@ -168,6 +169,7 @@ class Backlog:
             lock_epoch=None if lock is None else lock.epoch,
             lock_expires_in_ms=None if lock is None else lock.expires_in_ms,
             lost=self._state.lost.get(key, 0),
+            suspension=self._state.operators.suspensions.get(key),
         )
 
     def _entries(self, progress: QueueProgress) -> Iterator[LeaseEntry]:

@@ -21,6 +21,12 @@ from apps.engine.broker.eventbytes import (
     runs_bytes,
     text_bytes,
 )
+from apps.engine.broker.operatorevents import (
+    HeadPassed,
+    OffsetReset,
+    OperatorEvent,
+    QueueSuspended,
+)
 from apps.engine.delaytypes import Recall
 from apps.engine.transactiontypes import Outcome
 
@@ -296,14 +302,14 @@ class Retired:
 FailureEvent = SentBack | Resent
 TimerEvent = TimerDone | ClockJumped
 TransactionEvent = HalfStored | HalfChecked | HalfEnded | GivenUpSent
-CareEvent = FailureEvent | TimerEvent | TransactionEvent | Sequenced | Retired
+CareEvent = FailureEvent | TimerEvent | TransactionEvent | Sequenced | Retired | OperatorEvent
 
 CARE_EVENTS: Mapping[int, type[CareEvent]] = MappingProxyType(
     {
         event.KIND: event
         for event in (
             SentBack, Resent, TimerDone, ClockJumped, HalfStored, HalfChecked, HalfEnded, Sequenced,
-            GivenUpSent, Retired,
+            GivenUpSent, Retired, QueueSuspended, HeadPassed, OffsetReset,
         )
     }
 )  # fmt: skip

@@ -29,10 +29,12 @@ from apps.engine.broker.membership import Membership
 from apps.engine.broker.offsets import Offsets
 from apps.engine.broker.pop import Pop
 from apps.engine.broker.produce import Appender
+from apps.engine.broker.queuecare import QueueCare
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
 from apps.engine.broker.replay import load_state, replay
+from apps.engine.broker.resets import Resets
 from apps.engine.broker.retention import Retention
 from apps.engine.broker.retrycounts import RetryCounts
 from apps.engine.broker.retryqueues import RetryQueues
@@ -136,6 +138,7 @@ class Composed:
         )
         self.sessions = Sessions(clock, sessions_max=SESSIONS_MAX)
         self.access = AccessLocks(clock, progress=self.state.progress, readers_max=READERS_MAX)
+        self.fences = Fences(log.epoch)
         self.begin = Begin(self.state, self.recorder, self.queues, self.catalog, self.times)
         self._compose_groups(config)
         self._compose_delays(config, tuning, failpoints)
@@ -152,11 +155,12 @@ class Composed:
             burying=self.burying,
             clock=clock,
         )
+        self._compose_operators(config)
         self._compose_retention(config, 0 if content is None else int(content["journal_offset"]))
 
     def _compose_groups(self, config: EngineConfig) -> None:
         """Compose what groups at work need: members, assignments, locks, and who may do what."""
-        clock, fences = self.clock, Fences(self.log.epoch)
+        clock, fences = self.clock, self.fences
         self.members = Members(
             clock,
             timeout_ms=config.member_timeout_ms,
@@ -189,6 +193,7 @@ class Composed:
             locks=self.locks,
             access=self.access,
             members=self.members,
+            clock=clock,
             owner_of=self.assigner.owner,
         )
         self.membership = Membership(
@@ -200,6 +205,7 @@ class Composed:
             sessions=self.sessions,
             catalog=self.catalog,
             fences=fences,
+            operators=self.state.operators,
             heartbeat_ms=config.member_timeout_ms // 3,
         )
         retries = RetryQueues(self.queues, self.members)
@@ -222,6 +228,35 @@ class Composed:
             self.catalog,
             access=self.access,
             retries=retries,
+        )
+
+    def _compose_operators(self, config: EngineConfig) -> None:
+        """Compose what operators do to queues of groups."""
+        self.queuecare = QueueCare(
+            log=self.log,
+            queues=self.queues,
+            catalog=self.catalog,
+            state=self.state,
+            recorder=self.recorder,
+            locks=self.locks,
+            members=self.members,
+            access=self.access,
+            assigner=self.assigner,
+            fences=self.fences,
+            clock=self.clock,
+            bytes_max=min(_COPIES_BYTES_MAX, config.batch_bytes_max // 2),
+            was_ordered=self.pop.was_ordered,
+        )
+        self.resets = Resets(
+            queues=self.queues,
+            catalog=self.catalog,
+            state=self.state,
+            recorder=self.recorder,
+            locks=self.locks,
+            access=self.access,
+            assigner=self.assigner,
+            fences=self.fences,
+            times=self.times,
         )
 
     def _compose_transactions(self, config: EngineConfig) -> None:

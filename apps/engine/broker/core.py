@@ -12,10 +12,12 @@ import numpy as np
 from apps.engine.broker.composed import Composed
 from apps.engine.broker.fetch import check_amounts, fetch
 from apps.engine.broker.journal import Trim
+from apps.engine.broker.names import check_group_name
 from apps.engine.broker.owntopics import is_own
 from apps.engine.broker.ranges import Ranges
 from apps.engine.broker.replay import store_state
 from apps.engine.broker.search import Search
+from apps.engine.caretypes import WhatIf, WhatIfRequest
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import JOURNAL_TOPIC
 from apps.engine.config import EngineConfig
@@ -101,7 +103,9 @@ class Broker(Composed):
 
     def is_pull_due(self, request: PullRequest, queue: ConsumeQueue) -> bool:
         """Say whether a parked pull has something to read, or may not go on waiting for it."""
-        return queue.visible > request.queue_offset or not self.fencing.may_wait(request)
+        if not self.fencing.may_wait(request):
+            return True
+        return queue.visible > request.queue_offset and not self.fencing.is_suspended(request)
 
     def search(self, request: SearchRequest) -> Search:
         """Begin a search. Raises UnknownTopic, UnknownQueue, NotPermitted or InvalidArgument."""
@@ -143,6 +147,17 @@ class Broker(Composed):
         before = self.queues.queue(JOURNAL_TOPIC, 0).end - 1
         self.membership.rebalance(reason=reason, group=group)
         return self.state.history.rebalances(before)
+
+    def what_if(self, request: WhatIfRequest) -> WhatIf:
+        """Return how a group's queues would be shared out; see EngineControl."""
+        check_group_name(request.group)
+        known = self.catalog.snapshot.topics
+        topics = {
+            progress.topic
+            for progress in self.state.progress.values()
+            if progress.group == request.group and progress.topic in known
+        }
+        return self.assigner.what_if(request, topics)
 
     def history(self, after: int) -> GroupHistory:
         """Return lines of history behind a journal number that a power cut cannot take back."""

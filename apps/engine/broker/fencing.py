@@ -9,6 +9,10 @@ or where the group demands it:
   number itself need not be the newest: a rebalance that leaves a queue where it is disturbs nobody;
 - the *access lock*: the new owner of a queue waits for the old one, where the group says so.
 
+An operator who skips a message or resets offsets leaves a mark on the queue. What a member says
+under a generation from before it is refused, and for a while what it says under none. A queue that
+is suspended answers pulls as one that has nothing new.
+
 A member that is broadcast to shares its queues with nobody, and none of the three concerns it. A
 disabled group reads nothing; what it was delivered before it may still settle and commit, or all of
 it would be delivered again.
@@ -24,6 +28,7 @@ from apps.engine.broker.names import check_client_id, check_group_name
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.selection import empty_block
 from apps.engine.broker.state import ConsumerState
+from apps.engine.clock import Clock
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.errors import InvalidArgument, LockLost, StaleGeneration
 from apps.engine.types import (
@@ -34,6 +39,9 @@ from apps.engine.types import (
     PullResult,
     PullStatus,
 )
+
+# For how long a member that was told of a mark may still have something to say about before.
+_LATE_MS = 300_000
 
 
 class Fencing:
@@ -48,6 +56,7 @@ class Fencing:
         locks: QueueLocks,
         access: AccessLocks,
         members: Members,
+        clock: Clock,
         owner_of: Callable[[str, str, int], str | None],
     ) -> None:
         """Bind to what is known; `owner_of` is the assignment, as for QueueLocks."""
@@ -57,6 +66,7 @@ class Fencing:
         self._locks = locks
         self._access = access
         self._members = members
+        self._clock = clock
         self._owner_of = owner_of
 
     def pull(
@@ -79,6 +89,8 @@ class Fencing:
         if self._is_broadcast(request.group, request.client_id):
             return read()
         next_offset = self._before_pull(request, spec)
+        if next_offset is None and self.is_suspended(request):
+            next_offset = request.queue_offset
         if next_offset is not None:
             return _nothing_new(queue, next_offset)
         result = read()
@@ -105,6 +117,13 @@ class Fencing:
             return False
         return spec.enabled and spec.access_lock_ms is None
 
+    def is_suspended(self, request: PullRequest) -> bool:
+        """Say whether the queue gives the group nothing, by an operator's word."""
+        key = (request.group, request.topic, request.queue)
+        return key in self._state.operators.suspensions and not self._is_broadcast(
+            request.group, request.client_id
+        )
+
     def check_commit(
         self,
         group: str,
@@ -128,6 +147,8 @@ class Fencing:
                 self._locks.check(*where, client_id=client_id, epoch=commit.epoch)
             if generation is not None and not self._is_owner(*where, client_id):
                 self._check_old_owner(*where, client_id)
+            if client_id and commit.epoch is None:
+                self._check_mark(*where, client_id, generation)
 
     def check_settle(self, group: str, handles: Sequence[str], *, epoch: int | None) -> None:
         """Raise LockLost unless the handles' queues have locks with that epoch; None asks nothing.
@@ -175,6 +196,28 @@ class Fencing:
             self._locks.check(*where, client_id=request.client_id, epoch=request.epoch)
         if request.generation is not None and not self._is_owner(*where, request.client_id):
             self._check_old_owner(*where, request.client_id)
+        if request.generation is not None:
+            self._check_mark(*where, request.client_id, request.generation)
+
+    def _check_mark(
+        self, group: str, topic: str, queue: int, client_id: str, generation: int | None
+    ) -> None:
+        """Raise StaleGeneration for what a member has to say about before an operator's mark.
+
+        Without a generation it may be about either; the lock's epoch tells where there is one.
+        """
+        mark = self._state.operators.mark(group, topic, queue)
+        if mark is None:
+            return
+        if generation is None:
+            is_late = (
+                self._members.find(group, client_id) is not None
+                and self._clock.wall_ms() - mark.at_ms < _LATE_MS
+            )
+        else:
+            is_late = generation <= mark.fence
+        if is_late:
+            raise StaleGeneration(f"an operator has set {topic}/{queue}: begin anew there")
 
     def _is_owner(self, group: str, topic: str, queue: int, client_id: str) -> bool:
         return client_id != "" and self._owner_of(group, topic, queue) == client_id

@@ -7,12 +7,13 @@ queues to the others, one that is silent for too long loses them.
 from collections.abc import Iterable
 
 from apps.engine.broker.accesslock import AccessLocks
-from apps.engine.broker.assigned import AssignmentTable
+from apps.engine.broker.assigned import AssignmentTable, Queues
 from apps.engine.broker.assignment import Assigner
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.members import Member, Members, conflicts
 from apps.engine.broker.names import check_client_id, check_group_name
+from apps.engine.broker.operatorstate import OperatorState
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.sessions import Sessions
 from apps.engine.errors import InvalidArgument
@@ -31,6 +32,7 @@ from apps.engine.limits import (
     SUBSCRIPTIONS_MAX,
     WAIT_MS_MAX,
 )
+from apps.engine.types import MessageModel
 
 LEAVE = "leave"
 EXPIRY = "expiry"
@@ -53,6 +55,7 @@ class Membership:
         sessions: Sessions,
         catalog: Catalog,
         fences: Fences,
+        operators: OperatorState,
         heartbeat_ms: int,
     ) -> None:
         """Take back the members that the assignments in force name."""
@@ -64,6 +67,7 @@ class Membership:
         self._sessions = sessions
         self._catalog = catalog
         self._fences = fences
+        self._operators = operators
         self._heartbeat_ms = heartbeat_ms
         for assignment in table.all():
             for member in assignment.members:
@@ -90,22 +94,50 @@ class Membership:
             # A power cut took back an assignment that was answered. Generations only grow, so
             # the one from before it needs a higher number.
             self._assigner.renew(request.group, RECOVERY)
+        elif 0 < generation < self._operators.newest_fence(request.group):
+            # A crash came between a fence and the generation behind it.
+            self._assigner.renew(request.group, RECOVERY)
         member = self._members.find(request.group, request.client_id)
         assert member is not None
         return member
 
-    def answer(self, member: Member) -> HeartbeatResult:
-        """Return what a member has now; nothing, once it is a member no more."""
+    def answer(self, member: Member, known: int = 0) -> HeartbeatResult:
+        """Return what a member has now; nothing, once it is a member no more.
+
+        `known` is the generation it was told last, 0 for none. Where a queue of its was given a
+        fence since, it is first told that it has lost the queue, under the fence itself, and with
+        its next heartbeat that it has it: so it begins anew there, whatever it had read. A
+        suspended queue is nobody's to read.
+        """
         generation, queues = self._assigner.share(member.group, member.client_id)
         if member.is_gone:
             # The group may be gone with it, and with the group its generation.
             generation, queues = max(generation, member.generation), {}
+        elif member.model is MessageModel.CLUSTERING:
+            generation, queues = self._told(member.group, generation, queues, known)
         return HeartbeatResult(
             generation=generation,
             assignment=queues,
             heartbeat_ms=self._heartbeat_ms,
             retry_max=self._catalog.group(member.group).retry_max,
         )
+
+    def _told(self, group: str, generation: int, queues: Queues, known: int) -> tuple[int, Queues]:
+        """Return what a member is told of what it has."""
+        suspended = self._operators.suspensions
+        fences: list[int] = []
+        told: dict[str, tuple[int, ...]] = {}
+        for topic, numbers in queues.items():
+            kept = []
+            for number in numbers:
+                mark = self._operators.mark(group, topic, number)
+                if mark is not None and 0 < known < mark.fence:
+                    fences.append(mark.fence)
+                elif (group, topic, number) not in suspended:
+                    kept.append(number)
+            if kept:
+                told[topic] = tuple(kept)
+        return max(fences, default=generation), told
 
     def has_news(self, member: Member, generation: int) -> bool:
         """Say whether a member that knows a generation has anything to be told."""

@@ -4,6 +4,7 @@ What was given back or timed out goes first; then messages nobody of the group h
 retry topic is read with whatever it asks for; its messages have passed the filter before.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -38,6 +39,8 @@ from apps.engine.types import FilterType, Lease, MessageBlock, ReceiveRequest, R
 
 _Item = TypeVar("_Item")
 _EVERYTHING = compile_filter("*", FilterType.TAG)
+# Groups that are known to receive in order; above it the one that did so longest ago is forgotten.
+_ORDERED_MAX = 10_000
 # Where a record keeps how often it has failed.
 _RECONSUME_TIMES_AT = 72
 
@@ -81,6 +84,7 @@ class Pop:
         self._burying = burying
         self._clock = clock
         self._turn = 0
+        self._ordered: OrderedDict[str, None] = OrderedDict()
         self.message_count = 0
 
     def check(self, request: ReceiveRequest) -> None:
@@ -103,14 +107,16 @@ class Pop:
     def receive(self, request: ReceiveRequest, *, wait: bool) -> ReceiveResult:
         """Hand out what is there now, from as many queues as it takes.
 
-        A queue whose lock another client has is answered as blocked. What a filter does not take
-        is passed over, and settled for the group; the answer says where there is more to look at
-        than one receive may.
+        A queue whose lock another client has is answered as blocked, and so is a suspended one.
+        What a filter does not take is passed over, and settled for the group; the answer says
+        where there is more to look at than one receive may.
 
         Raises ColdRead, with nothing handed out of that queue, when `wait` is false and the disk
         would have to be waited for; StoreFull when the hand-out cannot be recorded; QueueDamaged
         where there is nothing else to hand out.
         """
+        if request.ordered:
+            self._note_ordered(request.group)
         wanted = compile_filter(request.filter, request.filter_type)
         looks = Looks(wanted)
         retries = retry_topic(request.group)
@@ -122,7 +128,8 @@ class Pop:
         damaged: QueueDamaged | None = None
         for queue in self._queues_in_turn(request):
             where = (request.group, queue.topic, queue.queue)
-            if self._locks.is_anothers(*where, request.client_id):
+            is_suspended = where in self._state.operators.suspensions
+            if is_suspended or self._locks.is_anothers(*where, request.client_id):
                 blocked.append((queue.topic, queue.queue))
                 continue
             progress = self._state.peek(
@@ -175,6 +182,16 @@ class Pop:
         topics = [topic for topic in request.topics if topic != retry_topic(request.group)]
         found = [(topic, number) for topic in topics for number in self._numbers(topic)]
         return [*found, (retry_topic(request.group), 0)]
+
+    def was_ordered(self, group: str) -> bool:
+        """Say whether a group has received in order since the broker started."""
+        return group in self._ordered
+
+    def _note_ordered(self, group: str) -> None:
+        self._ordered[group] = None
+        self._ordered.move_to_end(group)
+        if len(self._ordered) > _ORDERED_MAX:
+            self._ordered.popitem(last=False)
 
     def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
         # Each receive begins one queue further on, so that none starves behind a busy one.

@@ -156,6 +156,22 @@ class QueueLocks:
         at_ms = self._clock.wall_ms()
         return release_line(event, entry, number=self._record(event), at_ms=at_ms)
 
+    def taken_away(self, group: str, topic: str, queue: int, *, reason: str) -> list[LockReleased]:
+        """Return the event that takes a lock from whoever has it, to be recorded; none for none."""
+        entry = self._table.get(group, topic, queue)
+        if entry is None:
+            return []
+        return [
+            LockReleased(
+                group=group,
+                topic=topic,
+                queue=queue,
+                epoch=entry.epoch,
+                change=LockChange.FORCED,
+                reason=reason[:_REASON_CHARACTERS_MAX],
+            )
+        ]
+
     def check(
         self, group: str, topic: str, queue: int, *, client_id: str, epoch: int | None
     ) -> None:

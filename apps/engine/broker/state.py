@@ -41,6 +41,8 @@ from apps.engine.broker.journal import (
     runs_of,
 )
 from apps.engine.broker.locktable import LockTable
+from apps.engine.broker.operatorevents import HeadPassed, OffsetReset, QueueSuspended
+from apps.engine.broker.operatorstate import OperatorState
 from apps.engine.broker.progress import QueueProgress
 from apps.engine.broker.repeatstate import RepeatState
 from apps.engine.broker.timerstate import TimerState
@@ -75,6 +77,7 @@ class ConsumerState:
         self.timers = TimerState()
         self.transactions = TransactionState(clock)
         self.repeats = RepeatState()
+        self.operators = OperatorState()
 
     def apply(self, event: Event, *, number: int, at_ms: int) -> None:
         """Carry out an event whose record has queue offset `number` in the journal.
@@ -96,6 +99,9 @@ class ConsumerState:
                 self._drop_leases(progress)
                 progress.jump(event.queue_offset)
                 self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
+                self.operators.committed(
+                    (event.group, event.topic, event.queue), event.queue_offset
+                )
             case Trim():
                 self._trim(event)
             case Retired():
@@ -120,6 +126,17 @@ class ConsumerState:
                 self.transactions.apply(event, at_ms=at_ms)
             case Sequenced():
                 self.repeats.apply(event, at_ms=at_ms)
+            case QueueSuspended():
+                self.operators.suspend(event, at_ms=at_ms)
+            case HeadPassed():
+                self._pass_head(event)
+                self.operators.head_passed(event, at_ms=at_ms)
+            case OffsetReset():
+                progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
+                self._drop_leases(progress)
+                progress.jump(event.queue_offset)
+                self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
+                self.operators.reset(event, at_ms=at_ms)
 
     def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
         """Return a group's progress in a queue, begun at `start` when it has none."""
@@ -203,6 +220,20 @@ class ConsumerState:
             floor = progress.floor
         self.failures.send_back(event, floor=floor)
 
+    def _pass_head(self, event: HeadPassed) -> None:
+        """Settle one message that nobody has settled; everything before it is done."""
+        key = (event.group, event.topic, event.queue)
+        offsets = np.array([event.queue_offset], dtype=np.int64)
+        progress = self.of(*key, start=event.queue_offset)
+        for entry in map(self.leases.get, list(progress.leases)):
+            if entry is not None and event.queue_offset in entry.offsets:
+                self.leases.take(entry, offsets)
+        if event.queue_offset >= progress.cursor:
+            progress.advance(event.queue_offset + 1, offsets[:0])
+        else:
+            progress.settle(offsets)
+        self.failures.committed(*key, progress.floor)
+
     def _due_ms(self, until_ms: int, at_ms: int) -> int:
         """Return a wall time of the past as a deadline on the monotonic clock.
 
@@ -270,6 +301,7 @@ class ConsumerState:
             "timers": self.timers.dump(),
             "transactions": self.transactions.dump(),
             "repeats": self.repeats.dump(),
+            "operators": self.operators.dump(),
         }
 
     def load(
@@ -295,6 +327,8 @@ class ConsumerState:
             self.transactions.load(content["transactions"])
         if "repeats" in content:
             self.repeats.load(content["repeats"])
+        if "operators" in content:
+            self.operators.load(content["operators"])
 
     def _load_messages(
         self,

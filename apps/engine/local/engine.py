@@ -30,6 +30,7 @@ from apps.engine.local.groups import GroupVerbs
 from apps.engine.local.host import Host
 from apps.engine.local.mender import mend
 from apps.engine.local.messages import MessageVerbs
+from apps.engine.local.operators import OperatorVerbs
 from apps.engine.local.retention import RetentionVerbs
 from apps.engine.local.retentionloop import Cleaner
 from apps.engine.local.transactions import TransactionVerbs
@@ -40,6 +41,7 @@ class LocalEngine(
     DelayVerbs,
     FailureVerbs,
     GroupVerbs,
+    OperatorVerbs,
     RetentionVerbs,
     TransactionVerbs,
     MessageVerbs,

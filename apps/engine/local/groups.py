@@ -28,7 +28,7 @@ class GroupVerbs:
         host.arm_timers()
         topics = tuple(sorted({wanted.topic for wanted in request.subscriptions}))
         seen = broker.sessions.waiting(request.group, request.client_id, topics)
-        if broker.membership.answer(member).generation == request.generation:
+        if broker.membership.answer(member, request.generation).generation == request.generation:
             try:
                 # Cancelled here, its connection is gone, and the member is given a short grace.
                 with seen, broker.members.waiting(member):
@@ -41,7 +41,7 @@ class GroupVerbs:
                 # The grace may end before anything the alarm was set for.
                 host.arm_timers()
         broker.catalog.usable_group(request.group)
-        answer = broker.membership.answer(member)
+        answer = broker.membership.answer(member, request.generation)
         member.generation = answer.generation
         return await host.recorded(answer)
 

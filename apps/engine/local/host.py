@@ -15,6 +15,7 @@ from typing import TypeVar
 from apps.engine.broker.core import Broker
 from apps.engine.broker.hold import Holds, Key
 from apps.engine.broker.journal import Assigned, Commit, Event, LockGranted, LockReleased
+from apps.engine.broker.operatorevents import HeadPassed, OffsetReset, QueueSuspended
 from apps.engine.codec.layout import RETRY_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
@@ -271,7 +272,14 @@ class Host:
             case Assigned():
                 self.assigned_count += 1
                 self.holds.wake([(event.group,)])
-            case LockGranted() | LockReleased() | Commit():
+            case (
+                LockGranted()
+                | LockReleased()
+                | Commit()
+                | HeadPassed()
+                | OffsetReset()
+                | QueueSuspended()
+            ):
                 self.holds.wake([(event.group, event.topic, event.queue)])
 
     def _stored(self, appended: Sequence[Appended]) -> None:

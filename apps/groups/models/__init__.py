@@ -3,6 +3,7 @@
 from apps.groups.models.locks import LockTransition, QueueLock
 from apps.groups.models.membership import Member, QueueAssignment, Rebalance, Subscription
 from apps.groups.models.progress import ConsumerOffset
+from apps.groups.models.resets import OffsetReset
 from apps.groups.models.settings import ConsumerGroup
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "ConsumerOffset",
     "LockTransition",
     "Member",
+    "OffsetReset",
     "QueueAssignment",
     "QueueLock",
     "Rebalance",

@@ -10,25 +10,36 @@ from apps.groups.selectors.groups import (
     is_decided,
     put_state,
 )
-from apps.groups.selectors.history import rebalances, transitions
+from apps.groups.selectors.heads import QueueSeen, head_record, queue_seen
+from apps.groups.selectors.history import group_transitions, rebalances, transitions
 from apps.groups.selectors.locks import lock_id, lock_place, locks
+from apps.groups.selectors.resets import Preview, preview, resets
+from apps.groups.selectors.whatif import what_if
 
 __all__ = [
     "Backlog",
     "Conflict",
     "GroupState",
     "MemberPicture",
+    "Preview",
+    "QueueSeen",
     "QueueState",
     "backlog",
     "blocked",
     "group_state",
     "group_states",
+    "group_transitions",
+    "head_record",
     "is_decided",
     "lock_id",
     "lock_place",
     "locks",
+    "preview",
     "put_state",
     "queue_progress",
+    "queue_seen",
     "rebalances",
+    "resets",
     "transitions",
+    "what_if",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+from mqclient.caring import AsyncGroupCare, GroupCare
 from mqclient.clock import Clock, SystemClock
 from mqclient.errors import InvalidArgument
 from mqclient.names import checked_name
@@ -24,7 +25,7 @@ from mqclient.transport.blocking import Pool
 from mqclient.values import DeadLetter, GroupInfo, QueueOffset, RetryPolicy, TopicInfo
 
 
-class Admin:
+class Admin(GroupCare):
     """Topics, and what groups are about: members, progress, retries, dead letters."""
 
     def __init__(
@@ -174,7 +175,7 @@ class Admin:
         self._pool.close()
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncGroupCare):
     """Topics, and what groups are about, on one loop; see Admin."""
 
     def __init__(

@@ -21,6 +21,9 @@ MqError
 │   ├── TransactionDecided
 │   ├── LockLost
 │   ├── StaleGeneration
+│   ├── HeadMoved
+│   ├── NotOrdered
+│   ├── OffsetsMoved
 │   ├── MessageTooLarge
 │   ├── BatchTooLarge
 │   ├── RequestTooLarge
@@ -204,6 +207,24 @@ class StaleGeneration(Conflict):
     """The queue is not assigned to this consumer, or not any more."""
 
     code = "stale_generation"
+
+
+class HeadMoved(Conflict):
+    """The message at the head of the queue is another one than was expected."""
+
+    code = "head_moved"
+
+
+class NotOrdered(Conflict):
+    """The group does not read the queue in order, so none of its messages is the head."""
+
+    code = "not_ordered"
+
+
+class OffsetsMoved(Conflict):
+    """The group is elsewhere in a queue by now than the reset allows for."""
+
+    code = "offsets_moved"
 
 
 class MessageTooLarge(Refused):

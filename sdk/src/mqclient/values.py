@@ -393,3 +393,71 @@ class GroupInfo:
     group: str
     generation: int | None
     members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueCare:
+    """A queue of a group after an operator's act; `head` is the first offset that is not done.
+
+    `is_repeat` says that it was done before, and nothing now.
+    """
+
+    head: int
+    is_repeat: bool
+    is_suspended: bool
+    dead_letter_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOffset:
+    """Where a group is in a queue, and where it would go on; clamped where the queue ends."""
+
+    topic: str
+    queue: int
+    current: int
+    target: int
+    was_clamped: bool = False
+
+    @property
+    def replay(self) -> int:
+        """Return how many messages would come again."""
+        return max(0, self.current - self.target)
+
+    @property
+    def skip(self) -> int:
+        """Return how many messages would be passed over."""
+        return max(0, self.target - self.current)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsPreview:
+    """What a reset of offsets would do; `token` applies just this, for an hour.
+
+    `moved_max` is how far the group may have read on in a queue by then.
+    """
+
+    target: str
+    queues: tuple[PlannedOffset, ...]
+    is_online: bool
+    moved_max: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueMoved:
+    """Where a group was in a queue, and where it went on."""
+
+    topic: str
+    queue: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsReset:
+    """A reset of offsets that was applied; `undo_id` undoes it."""
+
+    undo_id: str
+    target: str
+    state: str
+    queues: tuple[QueueMoved, ...]

@@ -3,6 +3,14 @@
 import numpy as np
 
 from apps.engine.broker.core import Broker, open_broker
+from apps.engine.caretypes import (
+    CareAct,
+    CareRequest,
+    CareResult,
+    QueueReset,
+    ResetRequest,
+    ResetResult,
+)
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.record import decode_record, encode_record
 from apps.engine.config import EngineConfig
@@ -142,6 +150,44 @@ class BrokerBench:
         places = [QueuePlace(topic="orders", queue=queue)]
         (grant,) = self.broker.locks.acquire("g", client_id, places).locked
         return grant.epoch
+
+    def attend(
+        self, act: CareAct, expected_offset: int | None = None, *, queue: int = 0, **what: str
+    ) -> CareResult:
+        """Do something about a queue of `orders` for group `g`, as the verb does; show it."""
+        care = self.broker.queuecare
+        asked: dict[str, str] = {"group": "g", "topic": "orders", "by": "ann", "reason": "poison"}
+        request = CareRequest(
+            act=act, queue=queue, expected_offset=expected_offset, **(asked | what)
+        )
+        care.check(request)
+        result = care.done_before(request)
+        if result is None:
+            match act:
+                case CareAct.SKIP:
+                    result = care.skip(request)
+                case CareAct.PARK:
+                    result = care.park(request, care.read(request, wait=True))
+                case _:
+                    result = care.suspend(request)
+        self.sync()
+        return result
+
+    def reset(
+        self, target: int, *, expected: int, slack: int = 0, reset_id: str = "r", queue: int = 0
+    ) -> ResetResult:
+        """Have group `g` go on elsewhere in a queue of `orders`; show it."""
+        one = QueueReset(
+            topic="orders",
+            queue=queue,
+            target=target,
+            expected_min=expected,
+            expected_max=expected + slack,
+        )
+        request = ResetRequest(group="g", reset_id=reset_id, queues=(one,))
+        result = self.broker.resets.reset(request)
+        self.sync()
+        return result
 
     def committed(self, queue: int = 0) -> int:
         """Return how far group `g` is in a queue of `orders`."""

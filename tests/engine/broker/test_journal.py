@@ -22,6 +22,7 @@ from apps.engine.broker.journal import (
     decode_event,
     encode_event,
 )
+from apps.engine.broker.operatorevents import HeadPassed, OffsetReset, QueueSuspended
 from apps.engine.errors import StoreDamaged
 from apps.engine.grouptypes import LockChange
 
@@ -38,6 +39,14 @@ EVENTS: list[Event] = [
     SentBack(group="g", topic="t", queue=7, runs=RUNS),
     Resent(group="g", by="ann", runs=RUNS),
     GivenUpSent(given_up_offset=1 << 40, by="ann", topic="t", queue=3, queue_offset=9),
+    QueueSuspended(group="g", topic="t", queue=3, is_suspended=True, by="ann", reason="zu spät"),
+    HeadPassed(
+        group="g", topic="t", queue=3, queue_offset=1 << 40, is_parked=True, fence=1 << 52,
+        by="ann", reason="",
+    ),
+    OffsetReset(
+        group="g", topic="t", queue=3, queue_offset=7, before=1 << 40, fence=5, reset_id="r",
+    ),
     Settle(lease=5, runs=RUNS),
     Return(lease=5, visible_ms=1_700_000_000_000, runs=RUNS, reason="zu spät"),
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),

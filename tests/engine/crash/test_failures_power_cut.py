@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from apps.engine.caretypes import CareAct
 from apps.engine.codec.record import encode_record
-from apps.engine.errors import SyncFailed
+from apps.engine.errors import HeadMoved, SyncFailed
 from apps.engine.failuretypes import Resend
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.types import GroupSpec, RecordBatch
@@ -71,6 +72,17 @@ def receive_and_bury(bench: FailureBench) -> None:
     bench.broker.checkpoint()
 
 
+def park_each(bench: FailureBench) -> None:
+    """Park the head, and the next one, as an operator who repeats what was not answered."""
+    for offset in range(COUNT):
+        try:
+            bench.attend(CareAct.PARK, offset)
+        except HeadMoved:
+            assert bench.committed() > offset
+    assert bench.committed() == COUNT
+    bench.broker.checkpoint()
+
+
 def resend(bench: FailureBench) -> None:
     """Send dead letters again, one by one."""
     for offset in range(COUNT):
@@ -122,6 +134,7 @@ WORKS = {
     "delay": Work(nothing, delay_and_deliver, "orders"),
     "send back": Work(put_each, send_back_and_deliver, "%RETRY%g"),
     "bury": Work(put_each, receive_and_bury, "%DLQ%g", groups=(GroupSpec(name="g", retry_max=0),)),
+    "park": Work(put_each, park_each, "%DLQ%g", groups=(GroupSpec(name="g", ordered=True),)),
     "resend": Work(put_dead, resend, "orders", copies=2),
     "send given up": Work(put_given_up, send_given_up, "orders"),
 }

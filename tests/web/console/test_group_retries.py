@@ -24,7 +24,7 @@ def posted(feed: Feed, engine: FakeEngine) -> None:
 
 
 def shown(browser: Client) -> tuple[Page, str]:
-    answer = browser.get("/groups/billing/")
+    answer = browser.get("/groups/billing/retries/")
     assert answer.status_code == 200
     page = parsed(answer)
     return page, " ".join(page.texts)
@@ -97,4 +97,4 @@ def test_an_engine_that_cannot_count_leaves_the_rest(browser: Client, care: Care
     _, texts = shown(browser)
 
     assert "The retries cannot be counted: no answer." in texts
-    assert "Progress by queue" in texts
+    assert "What if" in texts

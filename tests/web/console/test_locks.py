@@ -298,7 +298,7 @@ def test_a_member_shows_its_queues_and_what_is_wrong_with_it(
     ]
     board.put(feed.sample(engine.api))
 
-    texts = parsed(browser.get("/groups/billing/")).texts
+    texts = parsed(browser.get("/groups/billing/members/")).texts
 
     assert "orders 0-2, 5" in texts
     assert any(text.startswith("Wants something else of orders") for text in texts)

@@ -143,7 +143,7 @@ def waiting_group(feed: Feed, engine: FakeEngine, clock: HandClock) -> None:
 
 @pytest.mark.usefixtures("waiting_group")
 def test_the_page_of_a_group_lists_its_members(browser: Client) -> None:
-    answer = browser.get("/groups/billing/")
+    answer = browser.get("/groups/billing/members/")
 
     texts = parsed(answer).texts
     assert answer.status_code == 200
@@ -154,7 +154,7 @@ def test_the_page_of_a_group_lists_its_members(browser: Client) -> None:
 
 @pytest.mark.usefixtures("waiting_group")
 def test_a_hostile_client_id_is_text(browser: Client) -> None:
-    page = parsed(browser.get("/groups/billing/"))
+    page = parsed(browser.get("/groups/billing/members/"))
 
     assert POLYGLOT in page.texts
     assert [script.get("type") for script in page.all("script")] == ["module"]

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from apps.core.moments import moment
 from apps.core.pagination import listing, rfc3339
 from apps.engine.types import GroupProgress
+from apps.groups.api.serializers.care import SuspensionDocument, rendered_suspension
 from apps.groups.blocked import BlockedBy, BlockedQueue
 from apps.groups.rates import Pace
 from apps.groups.retrytopics import is_retry
@@ -78,6 +79,9 @@ class LagDocument(OffsetDocument, PaceDocument):
     )
     owner = serializers.CharField(allow_null=True, help_text="Whose queue it is.")
     lock = HeldLockDocument(allow_null=True)
+    suspension = SuspensionDocument(
+        allow_null=True, help_text="The queue gives the group nothing, by an operator's word."
+    )
 
 
 class TotalDocument(PaceDocument):
@@ -176,6 +180,7 @@ def _rendered_queue(queue: QueueState) -> dict[str, object]:
         "lock": None
         if row.lock_epoch is None
         else {"epoch": row.lock_epoch, "expires_in_ms": row.lock_expires_in_ms},
+        "suspension": rendered_suspension(row.suspension),
     }
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from mqclient.cli import (
     bench,
+    care,
     consume,
     dead_letters,
     delayed,
@@ -126,6 +127,65 @@ def _add_group(commands: "Commands[argparse.ArgumentParser]") -> None:
     describe = verbs.add_parser("describe", help="show a group's members and their queues")
     describe.add_argument("group")
     describe.set_defaults(run=groups.describe)
+    _add_care(verbs)
+    _add_offsets(verbs)
+
+
+def _add_care(verbs: "Commands[argparse.ArgumentParser]") -> None:
+    acts = (
+        ("suspend", care.suspend, "have a queue give the group nothing until it is resumed"),
+        ("resume", care.resume, "let a suspended queue give its messages again"),
+        ("skip", care.skip, "settle the message at the head of an ordered queue"),
+        ("park", care.park, "make a dead letter of the message at the head of an ordered queue"),
+    )
+    for name, run, text in acts:
+        verb = verbs.add_parser(name, help=text)
+        verb.add_argument("group")
+        verb.add_argument("topic")
+        verb.add_argument("queue", type=_not_negative)
+        verb.add_argument(
+            "--expect",
+            type=_not_negative,
+            required=name in ("skip", "park"),
+            metavar="OFFSET",
+            help="of the message at the head; refused when it is another",
+        )
+        verb.add_argument("--reason", required=True, help="kept with the act")
+        verb.set_defaults(run=run)
+
+
+def _add_offsets(verbs: "Commands[argparse.ArgumentParser]") -> None:
+    preview = verbs.add_parser("preview", help="show what having a group go on elsewhere would do")
+    preview.add_argument("group")
+    where = preview.add_mutually_exclusive_group(required=True)
+    where.add_argument("--earliest", action="store_true", help="at the first message")
+    where.add_argument("--latest", action="store_true", help="at the end")
+    where.add_argument("--time", type=_moment, help="at the first message stored then or later")
+    where.add_argument("--offset", type=_not_negative, help="at this offset of each queue")
+    where.add_argument("--shift", type=int, help="so many messages on, or back where negative")
+    where.add_argument("--copy-from", metavar="GROUP", help="where another group is")
+    preview.add_argument("--topic", help="only this one")
+    preview.add_argument("--queue", type=_not_negative, help="only this one; with --topic")
+    _add_moved_max(preview)
+    preview.set_defaults(run=care.preview)
+    apply = verbs.add_parser("apply", help="carry out what was previewed")
+    apply.add_argument("group")
+    apply.add_argument("promise", metavar="TOKEN", help="of the preview; - reads its output")
+    apply.add_argument("--reason", required=True, help="kept with the reset")
+    apply.set_defaults(run=care.apply)
+    undo = verbs.add_parser("undo", help="have a group go on where it was before a reset")
+    undo.add_argument("group")
+    undo.add_argument("undo_id", help="as applying printed it")
+    undo.add_argument("--reason", required=True, help="kept with the reset")
+    _add_moved_max(undo)
+    undo.set_defaults(run=care.undo)
+
+
+def _add_moved_max(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--moved-max", type=_not_negative, metavar="MESSAGES",
+        help="how far the group may have read on in a queue; 10,000 while somebody reads",
+    )  # fmt: skip
 
 
 def _add_produce(commands: "Commands[argparse.ArgumentParser]") -> None:

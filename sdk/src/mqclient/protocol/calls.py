@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from mqclient.errors import ProtocolViolation
 from mqclient.names import checked_name, path_part
+from mqclient.protocol.care_calls import CareCalls
 from mqclient.protocol.endpoint import API, Endpoint, end_head
 from mqclient.protocol.failure_calls import FailureCalls, cut
 from mqclient.protocol.group_calls import filter_fields, page
@@ -131,7 +132,7 @@ def _receipt_reader(count: int, ack: AckMode | None, *, is_delayed: bool) -> _Re
     return lambda response: _appended(count, is_delayed=is_delayed, response=response)
 
 
-class Calls(FailureCalls, LaterCalls, SearchCalls):
+class Calls(FailureCalls, CareCalls, LaterCalls, SearchCalls):
     """Builds the requests to one broker."""
 
     def __init__(self, endpoint: Endpoint) -> None:

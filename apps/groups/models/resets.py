@@ -1,0 +1,50 @@
+"""Where operators had groups go on, and where the groups had been. Rows and constraints."""
+
+from django.db import models
+from django.db.models import Q
+
+from apps.engine import limits
+from apps.groups.models import fields
+
+
+class ResetState(models.TextChoices):
+    """How far a reset got."""
+
+    ASKED = "asked"
+    APPLIED = "applied"
+    UNDONE = "undone"
+
+
+class OffsetReset(models.Model):
+    """One reset of a group's offsets, or the undoing of one.
+
+    `queues` has a mapping for each queue: topic, queue, before, after. A row that is only `asked`
+    for was not answered by the engine; whether it was carried out says the engine, when asked
+    again. `moved_max` is how far the group may have read on meanwhile.
+    """
+
+    reset_id = models.CharField(max_length=limits.RESET_ID_CHARACTERS_MAX, unique=True)
+    group = fields.name()
+    target = models.CharField(max_length=300)
+    by = models.CharField(max_length=limits.ACTOR_CHARACTERS_MAX)
+    reason = fields.reason()
+    at = models.DateTimeField()
+    state = models.CharField(max_length=8, choices=ResetState)
+    queues = models.JSONField(default=list)
+    moved_max = models.PositiveBigIntegerField(default=0)
+    undoes = models.OneToOneField(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="undone_by"
+    )
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=ResetState.values), name="reset_state_is_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["group", "-id"], name="reset_by_group")]
+
+    def __str__(self) -> str:
+        """Return group and target."""
+        return f"{self.group} to {self.target}"
