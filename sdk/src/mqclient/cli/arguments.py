@@ -223,7 +223,9 @@ def _add_find(commands: "Commands[argparse.ArgumentParser]") -> None:
     command.add_argument(
         "--offset", dest="queue_offset", type=_not_negative, help="the one there; with --queue"
     )
+    command.add_argument("--filter", dest="condition", help="a condition on properties, in SQL92")
     command.add_argument("--max", dest="messages_max", type=_positive, help="32 by default, to 256")
+    command.add_argument("--cursor", help="go on where an earlier search ended")
     command.add_argument("--json", action="store_true", help="a document a line")
     command.set_defaults(run=find.find)
 
