@@ -10,9 +10,13 @@ from apps.console.pages import (
     givenup,
     group,
     locks,
+    messages,
     objects,
     overview,
+    produce,
+    topicparts,
     transactions,
+    viewer,
 )
 from apps.console.pages.pipelines import overview as pipelines
 from apps.console.pages.pipelines import results as pipeline_results
@@ -50,6 +54,22 @@ urlpatterns = [
     path("pipelines/runs/<int:number>/cancel", pipeline_runs.cancel, name="cancel_run"),
     path("pipelines/runs/<int:number>/rerun", pipeline_runs.rerun, name="rerun"),
     path("pipelines/results/<str:job>/", pipeline_results.findings, name="pipeline_results"),
+    path("messages", messages.search, name="messages"),
+    path("messages/export", messages.export, name="export_messages"),
+    path("messages/<str:message_id>", messages.leading_there, name="message_by_id"),
+    path(
+        "topics/<str:name>/queues/<int:queue>/messages/<int:offset>",
+        viewer.message,
+        name="message",
+    ),
+    path(
+        "topics/<str:name>/queues/<int:queue>/messages/<int:offset>/raw",
+        viewer.raw,
+        name="raw_message",
+    ),
+    path("topics/<str:name>/messages", topicparts.newest, name="topic_messages"),
+    path("topics/<str:name>/produce", produce.produce, name="produce"),
+    path("topics/<str:name>/produced", produce.produced, name="produced"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/", group.group, name="group"),
 ]
