@@ -15,6 +15,7 @@ from apps.console.pages import (
     overview,
     produce,
     topicparts,
+    trace,
     transactions,
     viewer,
 )
@@ -56,7 +57,9 @@ urlpatterns = [
     path("pipelines/results/<str:job>/", pipeline_results.findings, name="pipeline_results"),
     path("messages", messages.search, name="messages"),
     path("messages/export", messages.export, name="export_messages"),
-    path("messages/<str:message_id>", messages.leading_there, name="message_by_id"),
+    # An id is its producer's, and may hold a slash.
+    path("messages/<path:message_id>/trace", trace.trace, name="trace"),
+    path("messages/<path:message_id>", messages.leading_there, name="message_by_id"),
     path(
         "topics/<str:name>/queues/<int:queue>/messages/<int:offset>",
         viewer.message,

@@ -21,6 +21,9 @@ FORM_BYTES_MAX = 900 * KIB
 # A longer body is not put into a field, but taken from the log as it is.
 _FIELD_BYTES_MAX = 128 * KIB
 
+# A number that a client gives each message once; a copy would be taken for a repeat.
+_NUMBERS = frozenset({"SEQ_PRODUCER", "SEQ_NUMBER", "SEQ_EPOCH"})
+
 TEXT, BASE64, ORIGINAL = "text", "base64", "original"
 LINES, ONE = "lines", "one"
 NOW, LEVEL, AFTER, AT = "now", "level", "after", "at"
@@ -189,7 +192,7 @@ def filled_in(seen: Seen) -> dict[str, object]:
     own = {
         name: value
         for name, value in seen.properties.items()
-        if name not in names.RESERVED and "\n" not in value and "\r" not in value
+        if name not in names.RESERVED | _NUMBERS and "\n" not in value and "\r" not in value
     }
     return {
         "body": "" if encoding == ORIGINAL else text,

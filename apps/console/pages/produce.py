@@ -7,6 +7,7 @@ from django.contrib import messages as notices
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -67,7 +68,11 @@ def produce(request: HttpRequest, *, name: str) -> HttpResponse:
         return _form(request, posted, row, form, like, trouble=trouble, status=400)
     refused = [one for one in sent if one.problem]
     if refused:
-        why = _("%(count)d were refused. The first, message %(number)d: %(why)s.") % {
+        why = ngettext(
+            "%(count)d message was refused. The first, message %(number)d: %(why)s.",
+            "%(count)d messages were refused. The first, message %(number)d: %(why)s.",
+            len(refused),
+        ) % {
             "count": len(refused),
             "number": refused[0].index + 1,
             "why": refused[0].problem[:300].rstrip("."),

@@ -12,7 +12,7 @@ class Wanted(TypedDict, total=False):
     `key` is one of a message's keys, `message_id` the id it shows, `offset_id` RocketMQ's id of its
     place in the log. It was stored at `from_time` or later and before `to_time`: datetimes with a
     time zone, or milliseconds since 1970 UTC. A `queue_offset` needs the `queue`.
-    `condition` is a filter of the language SQL92 on properties. `messages_max` is 32 where it is not
+    `condition` is a filter in SQL92 on properties. `messages_max` is 32 where it is not
     given, and 256 at most. With the `cursor` of a result the same search goes on behind it.
     """
 

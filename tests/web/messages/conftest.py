@@ -92,9 +92,7 @@ class Log:
         self, body: bytes = b"body", *, topic: str = "orders", queue: int = 0, **properties: str
     ) -> str:
         """Send a message and return its id."""
-        message_id = properties.setdefault(
-            UNIQ_KEY, self._ids.new(wall_ms=self._clock.wall_ms())
-        )
+        message_id = properties.setdefault(UNIQ_KEY, self._ids.new(wall_ms=self._clock.wall_ms()))
         self.append(body, topic=topic, queue=queue, **properties)
         return message_id
 

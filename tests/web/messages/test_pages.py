@@ -175,8 +175,7 @@ def test_groups_are_shown_by_where_they_are(log: Log, browser: Client) -> None:
 
     page = texts(browser, "/topics/orders/queues/0/messages/0")
 
-    assert "given out: with a consumer" in page
-    assert "done: all up to it is settled" in page
+    assert ("billing given out" in page, "audit settled" in page) == (True, True)
     assert "The same message elsewhere" in page
 
 
@@ -253,9 +252,9 @@ def test_what_is_found_is_given_as_files(log: Log, browser: Client) -> None:
         for line in whole(browser.get("/messages/export?format=jsonl&topic=orders")).splitlines()
     ]
 
-    assert "\"'=1+1\"" in csv_file
-    assert "\"'@k\"" in csv_file
-    assert "\"'-t\"" in csv_file
+    assert '"\'=1+1"' in csv_file
+    assert '"\'@k"' in csv_file
+    assert '"\'-t"' in csv_file
     assert lines[0]["body_base64"] == base64.b64encode(b"\xff\xfe").decode()
     assert lines[1]["body"] == "=1+1"
     assert lines[2] == {
