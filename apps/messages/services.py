@@ -172,9 +172,8 @@ def _json(document: Mapping[str, object]) -> bytes:
 
 def _refused(refusal: Refusal) -> EngineError:
     """Return what the door refused, naming the field."""
-    where = ", ".join(
-        error["pointer"].rpartition("/")[2].replace("_", " ") for error in refusal.errors
-    )
+    fields = [error["pointer"].rpartition("/")[2] for error in refusal.errors]
+    where = ", ".join(fields).replace("_", " ")
     return InvalidArgument(f"{where}: {refusal}" if where else str(refusal))
 
 

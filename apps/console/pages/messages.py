@@ -1,4 +1,4 @@
-"""The page that finds messages, and the files it gives. Knows selectors; looking changes nothing."""
+"""The page that finds messages, and its files. Knows selectors; looking changes nothing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -65,6 +65,7 @@ from mqclient.errors import (
     Unreachable,
     Unsupported,
 )
+from mqclient.lives import LifeEvent, MessageLife
 from mqclient.producing.aio import AsyncProducer
 from mqclient.producing.parcels import SendFuture
 from mqclient.producing.producer import Producer
@@ -160,6 +161,7 @@ __all__ = [
     "InvalidHandle",
     "InvalidName",
     "Irregularity",
+    "LifeEvent",
     "ListenerContext",
     "LitePullConsumer",
     "LitePullSettings",
@@ -167,6 +169,7 @@ __all__ = [
     "MalformedBatch",
     "Message",
     "MessageIllegal",
+    "MessageLife",
     "MessageModel",
     "MessageTooLarge",
     "MqError",

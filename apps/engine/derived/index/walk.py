@@ -21,8 +21,8 @@ class KeyWalk:
     """Log offsets of records that may have a key, the newest first, each once.
 
     `from_ms` and `to_ms` bound the times, the second excluded; an entry's time is that of its
-    second. `before` is a log offset that all lie below. `has_gap` says that a file was passed over because it does not verify, and `walked`
-    counts the entries that were looked at.
+    second. `before` is a log offset that all lie below. `has_gap` says that a file was passed over
+    because it does not verify, and `walked` counts the entries that were looked at.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from mqclient.cli import (
     listen,
     produce,
     topics,
+    trace,
 )
 from mqclient.consuming.tracer import is_trace_wanted
 from mqclient.errors import InvalidArgument
@@ -45,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     _add_recall(commands)
     _add_consume(commands)
     _add_find(commands)
+    _add_trace(commands)
     _add_dead_letters(commands)
     _add_tail(commands)
     _add_bench(commands)
@@ -228,6 +230,14 @@ def _add_find(commands: "Commands[argparse.ArgumentParser]") -> None:
     command.add_argument("--cursor", help="go on where an earlier search ended")
     command.add_argument("--json", action="store_true", help="a document a line")
     command.set_defaults(run=find.find)
+
+
+def _add_trace(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("trace", help="tell what became of a message")
+    command.add_argument("message_id", metavar="ID", help="the message's id")
+    command.add_argument("--topic", help="where several messages have the id")
+    command.add_argument("--json", action="store_true", help="one document")
+    command.set_defaults(run=trace.trace)
 
 
 def _add_tail(commands: "Commands[argparse.ArgumentParser]") -> None:
