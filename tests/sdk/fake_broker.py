@@ -243,7 +243,7 @@ class FakeBroker:
             case ("GET", "messages", message_id, "trace"):
                 self.traced.append((message_id, query))
                 if self.life is None:
-                    return self._problem(404, "not_found")
+                    return refusal(404, "not_found", False)
                 return reply(200, self.life)
             case ("POST", "topics", topic, "transactions") if topic in self.topics:
                 return self.later.begin(topic, document)

@@ -55,6 +55,4 @@ def _took(event: LifeEvent) -> str:
 def _plain(text: str) -> str:
     """Return a text in one line that no terminal obeys: anybody may have written it."""
     line = " ".join(text.split())
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line
-    )
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
