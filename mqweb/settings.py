@@ -49,6 +49,7 @@ INSTALLED_APPS = [
     "apps.deadletters",
     "apps.metrics",
     "apps.pipelines",
+    "apps.messages",
     "apps.console",
 ]
 

@@ -27,6 +27,7 @@ urlpatterns = [
     path("api/v1/", include("apps.deadletters.api.urls")),
     path("api/v1/", include("apps.metrics.api.urls")),
     path("api/v1/", include("apps.pipelines.api.urls")),
+    path("api/v1/", include("apps.messages.api.urls")),
     path("", include("apps.core.urls")),
     path("", include("apps.console.urls")),
 ]

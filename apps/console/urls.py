@@ -14,11 +14,16 @@ from apps.console.pages import (
     groupoffsets,
     lock,
     locks,
+    messages,
     objects,
     overview,
     preferences,
     signin,
+    produce,
+    topicparts,
+    trace,
     transactions,
+    viewer,
 )
 from apps.console.pages.pipelines import overview as pipelines
 from apps.console.pages.pipelines import results as pipeline_results
@@ -79,6 +84,24 @@ urlpatterns = [
     path("access/tokens/<int:number>/revoke", access.revoke_token, name="revoke_token"),
     path("audit", audit.audit, name="audit"),
     path("audit/<int:number>", audit.audit_entry, name="audit_entry"),
+    path("messages", messages.search, name="messages"),
+    path("messages/export", messages.export, name="export_messages"),
+    # An id is its producer's, and may hold a slash.
+    path("messages/<path:message_id>/trace", trace.trace, name="trace"),
+    path("messages/<path:message_id>", messages.leading_there, name="message_by_id"),
+    path(
+        "topics/<str:name>/queues/<int:queue>/messages/<int:offset>",
+        viewer.message,
+        name="message",
+    ),
+    path(
+        "topics/<str:name>/queues/<int:queue>/messages/<int:offset>/raw",
+        viewer.raw,
+        name="raw_message",
+    ),
+    path("topics/<str:name>/messages", topicparts.newest, name="topic_messages"),
+    path("topics/<str:name>/produce", produce.produce, name="produce"),
+    path("topics/<str:name>/produced", produce.produced, name="produced"),
     path("topics/<path:name>/", objects.topic, name="topic"),
     path("groups/<path:name>/members/", group.members, name="group_members"),
     path("groups/<path:name>/locks/", group.group_locks, name="group_locks"),

@@ -7,20 +7,24 @@ import numpy as np
 from apps.engine.codec.ids import offset_id
 from apps.engine.codec.record import Record, decode_record
 from apps.engine.errors import InvalidArgument
+from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.searchtypes import SearchRequest, SearchResult
-from apps.engine.types import MessageBlock
+from apps.engine.types import FilterType, MessageBlock
 
 
 def searched(records: Iterable[bytes], request: SearchRequest) -> SearchResult:
     """Look at all records of a topic."""
     if request.queue_offset is not None and request.queue is None:
         raise InvalidArgument("an offset needs the queue it counts in")
+    _condition(request)
     found = [one for one in map(bytes, records) if is_wanted(decode_record(one), request)]
     found.sort(key=lambda one: -decode_record(one).log_offset)
+    shown, is_truncated = found[: request.messages_max], len(found) > request.messages_max
     return SearchResult(
-        blocks=tuple(map(block_of, found[: request.messages_max])),
-        truncated=len(found) > request.messages_max,
+        blocks=tuple(map(block_of, shown)),
+        truncated=is_truncated,
         scan_incomplete=False,
+        next_before=decode_record(shown[-1]).log_offset if is_truncated else None,
     )
 
 
@@ -34,12 +38,20 @@ def is_wanted(record: Record, request: SearchRequest) -> bool:
         (request.queue_offset, record.queue_offset),
     )
     keys = record.properties.get("KEYS", "").split(" ")
+    condition = _condition(request)
     return (
         all(asked is None or asked == has for asked, has in wanted)
         and (request.key is None or request.key in keys)
         and (request.from_ms or 0) <= record.store_time_ms
         and (request.to_ms is None or record.store_time_ms < request.to_ms)
+        and (request.before is None or record.log_offset < request.before)
+        and (condition is None or condition.matches(record.properties))
     )
+
+
+def _condition(request: SearchRequest) -> Filter | None:
+    text = request.condition
+    return None if text is None else compile_filter(text, FilterType.SQL92)
 
 
 def at(record: Record) -> str:

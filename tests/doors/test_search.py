@@ -43,6 +43,7 @@ async def test_a_key_finds_messages_with_all_that_other_answers_show(client: Cli
         "items": pulled.json()["messages"],
         "truncated": False,
         "scan_incomplete": False,
+        "next_cursor": None,
     }
     assert found["items"][0]["message_id"] == sent
     assert found["items"][0]["body"] == "zwölf"
@@ -130,3 +131,22 @@ async def test_what_the_engine_refuses_is_told(client: Client, engine: Recorder)
     assert (await client.get("/api/v1/topics/none/messages?key=a")).code == "unknown_topic"
     assert (await client.get(f"{ORDERS}?queue=4")).code == "unknown_queue"
     assert engine.calls == ["search"] * 3
+
+
+async def test_a_cursor_leads_through_all_that_a_condition_meets(client: Client) -> None:
+    await send(client, *({"body": str(n), "properties": {"n": str(n)}} for n in range(9)))
+    query = "filter=n%20%3C%206&max=4"
+
+    first = await find(client, query)
+    second = await find(client, f"{query}&cursor={first['next_cursor']}")
+
+    assert [item["body"] for item in first["items"]] == ["5", "4", "3", "2"]
+    assert first["truncated"]
+    assert [item["body"] for item in second["items"]] == ["1", "0"]
+    assert (second["truncated"], second["next_cursor"]) == (False, None)
+
+
+async def test_a_condition_that_is_none_is_refused(client: Client) -> None:
+    answer = await client.get(f"{ORDERS}?filter=n%20%3C")
+
+    assert (answer.status, answer.json()["code"]) == (400, "invalid_filter")

@@ -123,6 +123,8 @@ def _search() -> Document:
             _query("tag", text, "The message's tag."),
             _query("queue", _integer(0, limits.QUEUE_COUNT_MAX - 1), "The queue it is in."),
             _query("offset", number, "Its offset there; needs the queue."),
+            _query("filter", text, "A condition on its properties, in SQL92."),
+            _query("cursor", number, "Where the answer before ended: its `next_cursor`."),
             _query(
                 "max",
                 _integer(1, limits.SEARCH_MESSAGES_MAX, search.MESSAGES_DEFAULT),

@@ -1,4 +1,7 @@
-"""GET /topics/{topic}/messages: find messages by key, id, place, time and tag. Translates only."""
+"""GET /topics/{topic}/messages: find messages by key, id, place, time, tag and properties.
+
+Translates only.
+"""
 
 from apps.doors.http import answers, messages, places, reading
 from apps.doors.http.answers import Answer
@@ -10,7 +13,7 @@ from apps.engine.searchtypes import SearchRequest
 PARAMETERS = frozenset(
     (
         "key", "message_id", "offset_id", "from", "to", "tag", "queue", "offset", "max",
-        "max_bytes",
+        "max_bytes", "filter", "cursor",
     )
 )  # fmt: skip
 MESSAGES_DEFAULT = 32
@@ -27,7 +30,11 @@ async def search(_door: Door, call: Call) -> Answer:
         for block in result.blocks
         for record in messages.records_of(block)
     ]
-    return answers.json(200, SearchAnswer(found, result.truncated, result.scan_incomplete))
+    before = result.next_before
+    next_cursor = None if before is None else str(before)
+    return answers.json(
+        200, SearchAnswer(found, result.truncated, result.scan_incomplete, next_cursor)
+    )
 
 
 def _request_of(call: Call) -> SearchRequest:
@@ -42,6 +49,8 @@ def _request_of(call: Call) -> SearchRequest:
         tag=query.get("tag"),
         queue=_number(query, "queue", limits.QUEUE_COUNT_MAX - 1),
         queue_offset=_number(query, "offset", reading.LONG_MAX),
+        condition=query.get("filter"),
+        before=_number(query, "cursor", reading.LONG_MAX),
         messages_max=reading.number(
             query, "max", default=MESSAGES_DEFAULT, low=1, high=limits.SEARCH_MESSAGES_MAX
         ),

@@ -5,6 +5,7 @@ Translates only: what is stored, when it is safe and what is refused is the engi
 
 import dataclasses
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,6 +28,7 @@ from apps.doors.http.shapes import (
 )
 from apps.doors.http.times import rfc3339
 from apps.engine import limits
+from apps.engine.api import EngineAPI
 from apps.engine.codec import wire
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
@@ -49,17 +51,44 @@ async def send(door: Door, call: Call) -> Answer:
     body = await reading.body_of(call, settings.request_bytes_max)
     budget.renew()
     request = reading.decode(send_decoder, body)
-    messages = request.messages
-    topic = places.writable_topic(call.engine.catalog, call.name)
-    results: list[SendResult] = [_NOTHING] * len(messages)
-    runs, has_failures = _runs_of(door, call, topic, messages, results)
     ack = request.ack or settings.default_ack
-    if runs:
-        appended = await call.engine.append([_batch_of(topic.name, run) for run in runs], ack=ack)
-        _fill(results, runs, appended, ack)
+    sender = Sender(call.born_host(), call.request_id)
+    results, has_failures = await stored(
+        door, call.engine, call.name, request.messages, ack=ack, sender=sender
+    )
     if has_failures:
         return answers.json(207, SendAnswer(results))
     return answers.empty(202) if ack is AckMode.ONEWAY else answers.json(201, SendAnswer(results))
+
+
+class Sender(NamedTuple):
+    """Where messages come from, as a record keeps it, and the id of the request with them."""
+
+    born_host: bytes
+    request_id: bytes
+
+
+async def stored(
+    door: Door,
+    engine: EngineAPI,
+    name: str,
+    messages: list[OutgoingMessage],
+    *,
+    ack: AckMode,
+    sender: Sender,
+) -> tuple[list[SendResult], bool]:
+    """Store the good ones of some messages in one append; one result each, and whether any is bad.
+
+    Whoever sends messages to a topic does it by this. Raises Refusal for a delay that is none, and
+    what the engine raises, with nothing stored.
+    """
+    topic = places.writable_topic(engine.catalog, name)
+    results: list[SendResult] = [_NOTHING] * len(messages)
+    runs, has_failures = _runs_of(door, sender, topic, messages, results)
+    if runs:
+        appended = await engine.append([_batch_of(topic.name, run) for run in runs], ack=ack)
+        _fill(results, runs, appended, ack)
+    return results, has_failures
 
 
 # Stands where a message's result will be; every one is replaced before the answer.
@@ -70,7 +99,7 @@ _NO_RUN = drafts.Run(-1, Waiting.NOT, [], [], [], [], [], Special.NOTHING)
 
 def _runs_of(
     door: Door,
-    call: Call,
+    sender: Sender,
     topic: TopicSpec,
     messages: list[OutgoingMessage],
     results: list[SendResult],
@@ -81,7 +110,7 @@ def _runs_of(
     """
     settings = door.settings
     now_ms = door.clock.wall_ms()
-    born_host = call.born_host()
+    born_host = sender.born_host
     name = topic.name.encode()
     writable_count = topic.writable_count
     needs_key = topic.cleanup is Cleanup.COMPACT
@@ -103,7 +132,7 @@ def _runs_of(
             message_id = door.message_ids.new(wall_ms=now_ms)
             properties = drafts.properties_of(message, message_id, settings, delay)
         except EngineError as error:
-            results[index] = _failure(index, error, call)
+            results[index] = _failure(index, error, sender)
             has_failures = True
             continue
         if queue is None:
@@ -191,8 +220,8 @@ def _fill_special(results: list[SendResult], run: drafts.Run, stored: Appended) 
         position += repeat is None
 
 
-def _failure(index: int, error: EngineError, call: Call) -> SendResult:
-    document = msgspec.convert(answers.problem_of(error, call.request_id), Problem)
+def _failure(index: int, error: EngineError, sender: Sender) -> SendResult:
+    document = msgspec.convert(answers.problem_of(error, sender.request_id), Problem)
     return SendResult(index, document.status, problem=document)
 
 

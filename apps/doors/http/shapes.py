@@ -214,12 +214,14 @@ class SearchAnswer(Struct, frozen=True, gc=False):
     """What a search found, the newest message first.
 
     `truncated`: there is more of it. `scan_incomplete`: the search ended before it had looked
-    everywhere, and what it did not see is not there.
+    everywhere, and what it did not see is not there. The same request with the cursor goes on where
+    this one ended; null where nothing is left, or a narrower search is needed.
     """
 
     items: list[IncomingMessage]
     truncated: bool
     scan_incomplete: bool
+    next_cursor: str | None
 
 
 class ReceiveBody(Request, frozen=True, gc=False):

@@ -21,13 +21,14 @@ from apps.doors.http.careshapes import (
 )
 from apps.doors.http.refusals import invalid
 from apps.doors.http.rights import EVERYTHING
-from apps.doors.http.shapes import budget, empty_decoder
+from apps.doors.http.shapes import OutgoingMessage, budget, empty_decoder
 from apps.doors.http.times import rfc3339
+from apps.engine.api import EngineAPI
 from apps.engine.codec.layout import HALF_TOPIC
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
 from apps.engine.errors import UnknownTransaction
-from apps.engine.transactiontypes import Check, Outcome
+from apps.engine.transactiontypes import Begun, Check, Outcome
 from apps.engine.types import AckMode, RecordBatch
 
 
@@ -39,16 +40,29 @@ async def begin(door: Door, call: Call) -> Answer:
     body = reading.decode(begin_transaction_decoder, data)
     producer_group = places.group_at(body.producer_group, "/producer_group")
     call.rights.require(group(producer_group), Action.PUB)
+    begun, message_id = await begun_by(door, call.engine, call.name, body, call.born_host())
+    answer = BegunAnswer(begun.transaction_id, message_id, rfc3339(begun.store_time_ms))
+    return answers.json(201, answer)
+
+
+async def begun_by(
+    door: Door, engine: EngineAPI, name: str, body: BeginTransactionBody, born_host: bytes
+) -> tuple[Begun, str]:
+    """Store a half message; return what the engine says of it, and its message id.
+
+    Raises Refusal for a name or a delay that cannot be, what a send refuses, and what the engine
+    raises.
+    """
+    producer_group = places.group_at(body.producer_group, "/producer_group")
     ack = _ack_of(door, body)
-    batch, message_id = _batch_of(door, call, body)
-    begun = await call.engine.begin_transaction(
+    batch, message_id = _batch_of(door, engine, name, body.message, born_host)
+    begun = await engine.begin_transaction(
         batch,
         producer_group=producer_group,
         check_immunity_ms=body.check_immunity_ms,
         ack=ack,
     )
-    answer = BegunAnswer(begun.transaction_id, message_id, rfc3339(begun.store_time_ms))
-    return answers.json(201, answer)
+    return begun, message_id
 
 
 def _ack_of(door: Door, body: BeginTransactionBody) -> AckMode:
@@ -59,13 +73,14 @@ def _ack_of(door: Door, body: BeginTransactionBody) -> AckMode:
     return AckMode.ASYNC if ack is AckMode.ONEWAY else ack
 
 
-def _batch_of(door: Door, call: Call, body: BeginTransactionBody) -> tuple[RecordBatch, str]:
+def _batch_of(
+    door: Door, engine: EngineAPI, name: str, message: OutgoingMessage, born_host: bytes
+) -> tuple[RecordBatch, str]:
     """Return the message as a batch of one record, and its id. Raises what a send refuses."""
-    message = body.message
     if drafts.is_delayed(message):
         pointer = f"/message/{drafts.delay_field(message)}"
         raise invalid(pointer, "a message of a transaction has no delay")
-    topic = places.writable_topic(call.engine.catalog, call.name)
+    topic = places.writable_topic(engine.catalog, name)
     now_ms = door.clock.wall_ms()
     queue = drafts.queue_for(message, topic.writable_count)
     content = drafts.body_of(message, door.settings)
@@ -79,7 +94,7 @@ def _batch_of(door: Door, call: Call, body: BeginTransactionBody) -> tuple[Recor
         body=content,
         properties=properties,
         born_time_ms=now_ms,
-        born_host=call.born_host(),
+        born_host=born_host,
     )
     batch = RecordBatch(
         topic=topic.name,

@@ -33,10 +33,11 @@ from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.sparse import entry_at, kept_at_log
 from apps.engine.errors import InvalidArgument, StoreDamaged
 from apps.engine.files.backend import NotCached
+from apps.engine.filters.subscription import compile_filter
 from apps.engine.limits import FETCH_BYTES_MAX, MIB, SEARCH_MESSAGES_MAX, SEARCH_TEXT_CHARACTERS_MAX
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.searchtypes import SearchRequest, SearchResult
-from apps.engine.types import MessageBlock
+from apps.engine.types import FilterType, MessageBlock
 
 # Records that one search may read, and of how many bytes, of which some turn out to be others.
 _RECORDS_MAX = 4_096
@@ -64,9 +65,11 @@ class Search:
     ) -> None:
         """Decide where to look: in as few places as what is asked for allows.
 
-        Raises UnknownTopic, UnknownQueue, NotPermitted or InvalidArgument.
+        Raises UnknownTopic, UnknownQueue, NotPermitted, InvalidFilter or InvalidArgument.
         """
         _check(request)
+        condition = request.condition
+        self._filter = None if condition is None else compile_filter(condition, FilterType.SQL92)
         catalog.readable(request.topic, request.queue or 0)
         self._request = request
         self._log = log
@@ -79,6 +82,8 @@ class Search:
         self._blocks: list[MessageBlock] = []
         self._found_bytes = self._read_bytes = self._read_count = 0
         self._truncated = False
+        # Down to where the log was looked at, as far as places come in its order.
+        self._looked_from: int | None = None
 
     @property
     def is_done(self) -> bool:
@@ -101,12 +106,15 @@ class Search:
         """
         if not self._left:
             places = next(places for places in self._places if not places.is_over)
-            self._left = list(places.step(wait=wait))[::-1]
+            found_there = places.step(wait=wait)
+            self._left = [one for one in found_there if self._is_before(one.log_offset)][::-1]
         for _ in range(min(_RECORDS_A_STEP, len(self._left))):
             found = self._read(self._left[-1], wait=wait)
-            self._left.pop()
+            candidate = self._left.pop()
             if found is not None:
                 self._take(*found)
+            if not self._truncated:
+                self._looked_from = candidate.log_offset
             if self.is_done:
                 return
 
@@ -118,7 +126,23 @@ class Search:
             blocks=tuple(self._blocks),
             truncated=self._truncated,
             scan_incomplete=is_incomplete and not self._truncated,
+            next_before=self._next_before(is_cut=is_cut),
         )
+
+    def _next_before(self, *, is_cut: bool) -> int | None:
+        """Return the log offset before which the rest is; None where nobody can say."""
+        is_in_order = len(self._places) == 1 or not self._kept
+        if not is_in_order:
+            # What is kept of a compacted topic is looked up queue by queue.
+            return None
+        if self._truncated or is_cut:
+            return self._looked_from
+        tired = [places for places in self._places if places.is_incomplete]
+        return tired[0].looked_from if tired else None
+
+    def _is_before(self, log_offset: int) -> bool:
+        before = self._request.before
+        return before is None or log_offset < before
 
     def _choose(
         self, queues: QueueSet, index: KeyIndex, catalog: Catalog, times: StoreTimes
@@ -133,16 +157,18 @@ class Search:
         if request.message_id is not None:
             # A message that was given no id shows where it lies.
             named = [_at_offset_id(request.message_id)] if _is_offset_id(request.message_id) else []
-            walk = KeyWalk(index, request.topic, request.message_id, **bounds)
+            walk = KeyWalk(
+                index, request.topic, request.message_id, before=request.before, **bounds
+            )
             id_hash = self._hasher.message_id(request.message_id)
             return [*named, Indexed(walk), Kept(self._kept, key=None, id_hash=id_hash)]
         if request.key is not None:
-            walk = KeyWalk(index, request.topic, request.key, **bounds)
+            walk = KeyWalk(index, request.topic, request.key, before=request.before, **bounds)
             key = self._hasher.key(request.key)
             return [Indexed(walk), Kept(self._kept, key=key, id_hash=None)]
         scanned = _queues_of(queues, catalog, request)
         wanted = None if request.tag is None else tag_hash(request.tag)
-        return [Scanned(scanned, times, **bounds, tag_hash=wanted)]
+        return [Scanned(scanned, times, **bounds, tag_hash=wanted, before=request.before)]
 
     def _read(self, candidate: Candidate, *, wait: bool) -> tuple[Record, memoryview] | None:
         """Return the message at a place, and its bytes; None where none is that may be seen."""
@@ -205,6 +231,8 @@ class Search:
     def _take(self, record: Record, payload: memoryview) -> None:
         """Keep a message that is what was asked for, or note that it is one too many."""
         if not _matches(record, self._request):
+            return
+        if self._filter is not None and not self._filter.matches(record.properties):
             return
         request = self._request
         is_over_bytes = self._found_bytes + len(payload) > request.bytes_max
@@ -274,6 +302,8 @@ def _check(request: SearchRequest) -> None:
         raise InvalidArgument("a key has no blanks: they stand between keys")
     if request.offset_id is not None and not _is_offset_id(request.offset_id):
         raise InvalidArgument("an offset id is 32 hex digits")
+    if request.before is not None and request.before < 0:
+        raise InvalidArgument("a place in the log is not negative")
     if request.queue_offset is not None and request.queue is None:
         raise InvalidArgument("an offset needs the queue it counts in")
     if not 1 <= request.messages_max <= SEARCH_MESSAGES_MAX:

@@ -14,7 +14,7 @@ import numpy as np
 from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.index.walk import KeyWalk
-from apps.engine.derived.sparse import entries_between, named_between
+from apps.engine.derived.sparse import entries_between, named_between, stretch
 
 # A step holds the loop for a millisecond or two; a search ends, incomplete, after 32 of the first
 # kind or 16 of the second. A chain's entry costs 0.7 us, a queue's 0.01.
@@ -38,7 +38,13 @@ class Candidate:
 
 
 class Places(Protocol):
-    """Candidates of one search, the newest first."""
+    """Candidates of one search, the newest first.
+
+    `looked_from` is the log offset down to which all were given, where a search that is tired can
+    say so; None where it cannot, and before it is.
+    """
+
+    looked_from: int | None
 
     @property
     def is_over(self) -> bool:
@@ -59,6 +65,7 @@ class Known:
     """The one candidate that was named by its place."""
 
     is_incomplete = False
+    looked_from: int | None = None
 
     def __init__(self, find: Callable[[bool], Sequence[Candidate]]) -> None:
         """Ask for it once; the argument says whether to wait for the disk."""
@@ -74,6 +81,8 @@ class Known:
 
 class Indexed:
     """Candidates that the index has for a key."""
+
+    looked_from: int | None = None
 
     def __init__(self, walk: KeyWalk) -> None:
         """Follow a walk, as far as one search may."""
@@ -101,6 +110,8 @@ class Indexed:
 
 class Kept:
     """Candidates among the kept messages of queues: of a key or an id, found in their rows."""
+
+    looked_from: int | None = None
 
     def __init__(
         self, queues: Sequence[ConsumeQueue], *, key: tuple[int, int] | None, id_hash: int | None
@@ -164,13 +175,15 @@ class Scanned:
         from_ms: int | None,
         to_ms: int | None,
         tag_hash: int | None,
+        before: int | None = None,
     ) -> None:
-        """Begin at the newest message of each queue."""
+        """Begin at the newest message of each queue, of those before a log offset."""
         self._unbounded = list(queues)
         self._times = times
         self._from_ms = from_ms
         self._to_ms = to_ms
         self._tag_hash = tag_hash
+        self._before = before
         # By how far back each was looked at, the least first; the number settles ties.
         self._lanes: list[tuple[int, int, _Lane]] = []
         self._found: list[tuple[int, Candidate]] = []
@@ -183,12 +196,35 @@ class Scanned:
     @property
     def is_over(self) -> bool:
         """Say whether every entry of the stretch was looked at, or as many as one search may."""
-        return not self._unbounded and not self._found and (not self._lanes or self._is_tired)
+        if self._unbounded:
+            return False
+        return not self._complete and (not self._lanes or self._is_tired)
 
     @property
     def is_incomplete(self) -> bool:
         """Say whether entries were left out."""
         return self._is_tired
+
+    @property
+    def looked_from(self) -> int | None:
+        """Return the log offset down to which all was given when it was too much for one search.
+
+        None where a queue ends in a gap, of which it is not known how far back it reaches.
+        """
+        if not self._is_tired or -self._lanes[0][0] >= _UNKNOWN:
+            return None
+        return -self._lanes[0][0]
+
+    @property
+    def _complete(self) -> bool:
+        """Say whether something was found that nothing newer can come before."""
+        return bool(self._found) and -self._found[0][0] >= self._complete_from
+
+    @property
+    def _complete_from(self) -> int:
+        if not self._lanes or (self._is_tired and self.looked_from is None):
+            return -1
+        return -self._lanes[0][0]
 
     def step(self, *, wait: bool) -> Sequence[Candidate]:
         """Bound some queues in time, or look at the next stretch of one."""
@@ -197,9 +233,8 @@ class Scanned:
             return ()
         if self._lanes and not self._is_tired:
             self._look(wait=wait)
-        complete_from = -self._lanes[0][0] if self._lanes and not self._is_tired else -1
         found: list[Candidate] = []
-        while self._found and -self._found[0][0] >= complete_from and len(found) < _FOUND_A_STEP:
+        while self._complete and len(found) < _FOUND_A_STEP:
             found.append(heapq.heappop(self._found)[1])
         return found
 
@@ -211,9 +246,12 @@ class Scanned:
                 low = self._times.first_since(queue, self._from_ms, wait=wait)
             if self._to_ms is not None:
                 high = self._times.first_since(queue, self._to_ms, wait=wait)
+            if self._before is not None:
+                high = _first_at_log(queue, self._before, low, high, wait=wait)
             if low < high:
                 last = entries_between(queue, high - 1, high, wait=wait)
-                newest = int(last["log_offset"][0]) if len(last) else _UNKNOWN
+                # It is not looked at yet, so the queue is known down to just behind it.
+                newest = int(last["log_offset"][0]) + 1 if len(last) else _UNKNOWN
                 lane = _Lane(queue=queue, low=low, high=high)
                 heapq.heappush(self._lanes, (-newest, len(self._unbounded), lane))
             self._unbounded.pop()
@@ -244,3 +282,16 @@ class Scanned:
         elif len(entries):
             seen = int(entries["log_offset"][0])
             heapq.heapreplace(self._lanes, (-seen, number, lane))
+
+
+def _first_at_log(queue: ConsumeQueue, log_offset: int, low: int, high: int, *, wait: bool) -> int:
+    """Return the first queue offset from `low` on, below `high`, that lies there or behind it."""
+    while low < high:
+        middle = (low + high) // 2
+        # In a gap it is the next message that says where the queue is in the log.
+        offsets, entries, _ = stretch(queue, middle, 1, wait=wait)
+        if len(offsets) and int(entries["log_offset"][0]) < log_offset:
+            low = int(offsets[0]) + 1
+        else:
+            high = middle
+    return low

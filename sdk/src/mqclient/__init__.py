@@ -68,6 +68,7 @@ from mqclient.errors import (
     Unreachable,
     Unsupported,
 )
+from mqclient.lives import LifeEvent, MessageLife
 from mqclient.producing.aio import AsyncProducer
 from mqclient.producing.parcels import SendFuture
 from mqclient.producing.producer import Producer
@@ -169,6 +170,7 @@ __all__ = [
     "InvalidHandle",
     "InvalidName",
     "Irregularity",
+    "LifeEvent",
     "ListenerContext",
     "LitePullConsumer",
     "LitePullSettings",
@@ -176,6 +178,7 @@ __all__ = [
     "MalformedBatch",
     "Message",
     "MessageIllegal",
+    "MessageLife",
     "MessageModel",
     "MessageTooLarge",
     "MqError",

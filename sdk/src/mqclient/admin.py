@@ -7,6 +7,7 @@ from typing import Self, Unpack
 from mqclient.caring import AsyncGroupCare, GroupCare
 from mqclient.clock import Clock, SystemClock
 from mqclient.errors import InvalidArgument
+from mqclient.lives import MessageLife
 from mqclient.names import checked_name
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Calls
@@ -170,6 +171,14 @@ class Admin(GroupCare):
         """
         return self._pool.run(persistently(self._calls.search(topic, wanted), self._patience))
 
+    def trace(self, message_id: str, *, topic: str | None = None) -> MessageLife:
+        """Tell what became of a message, and what is not known of it; in one topic where named.
+
+        Raise NotFound where nothing is known, and MqError.
+        """
+        call = self._calls.trace(message_id, topic)
+        return self._pool.run(persistently(call, self._patience))
+
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
@@ -321,6 +330,14 @@ class AsyncAdmin(AsyncGroupCare):
         The result says where there is more. Raise MqError.
         """
         call = self._calls.search(topic, wanted)
+        return await self._pool.run(persistently(call, self._patience))
+
+    async def trace(self, message_id: str, *, topic: str | None = None) -> MessageLife:
+        """Tell what became of a message, and what is not known of it; in one topic where named.
+
+        Raise NotFound where nothing is known, and MqError.
+        """
+        call = self._calls.trace(message_id, topic)
         return await self._pool.run(persistently(call, self._patience))
 
     async def close(self) -> None:

@@ -12,7 +12,8 @@ class Wanted(TypedDict, total=False):
     `key` is one of a message's keys, `message_id` the id it shows, `offset_id` RocketMQ's id of its
     place in the log. It was stored at `from_time` or later and before `to_time`: datetimes with a
     time zone, or milliseconds since 1970 UTC. A `queue_offset` needs the `queue`.
-    `messages_max` is 32 where it is not given, and 256 at most.
+    `condition` is a filter in SQL92 on properties. `messages_max` is 32 where it is not
+    given, and 256 at most. With the `cursor` of a result the same search goes on behind it.
     """
 
     key: str
@@ -23,7 +24,9 @@ class Wanted(TypedDict, total=False):
     tag: str
     queue: int
     queue_offset: int
+    condition: str
     messages_max: int
+    cursor: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +52,12 @@ class SearchResult:
     """What was found, the newest message first.
 
     `truncated` says that there is more of it than was asked for; `scan_incomplete` that the broker
-    ended the search before it had looked everywhere, so that what is missing may yet be there.
+    ended the search before it had looked everywhere, so that what is missing may yet be there. The
+    same search with `next_cursor` goes on; None where nothing is left to look at, or where only a
+    narrower search finds the rest.
     """
 
     messages: tuple[FoundMessage, ...]
     truncated: bool
     scan_incomplete: bool
+    next_cursor: str | None = None

@@ -21,8 +21,8 @@ class KeyWalk:
     """Log offsets of records that may have a key, the newest first, each once.
 
     `from_ms` and `to_ms` bound the times, the second excluded; an entry's time is that of its
-    second. `has_gap` says that a file was passed over because it does not verify, and `walked`
-    counts the entries that were looked at.
+    second. `before` is a log offset that all lie below. `has_gap` says that a file was passed over
+    because it does not verify, and `walked` counts the entries that were looked at.
     """
 
     def __init__(
@@ -33,12 +33,14 @@ class KeyWalk:
         *,
         from_ms: int | None = None,
         to_ms: int | None = None,
+        before: int | None = None,
     ) -> None:
         """Begin at the newest file."""
         self._index = index
         self._hash = layout.key_hash(topic, key)
         self._from_ms = from_ms
         self._to_ms = to_ms
+        self._before = before
         self._files = [file for file in index.newest_first() if self._overlaps(file)]
         self._number: int | None = None
         self._block = b""
@@ -96,13 +98,18 @@ class KeyWalk:
             if self._from_ms is not None and begin_ms + 999 < self._from_ms:
                 # Those behind it are older still.
                 self._number = 0
-            elif hash_ == self._hash and (self._to_ms is None or begin_ms < self._to_ms):
+            elif hash_ == self._hash and self._is_early(offset, begin_ms):
                 # A record may have a key twice; its entries follow one another.
                 if offset != self._last_offset:
                     found.append(offset)
                 self._last_offset = offset
         if not self._number:
             self._leave()
+
+    def _is_early(self, offset: int, begin_ms: int) -> bool:
+        return (self._to_ms is None or begin_ms < self._to_ms) and (
+            self._before is None or offset < self._before
+        )
 
     def _leave(self) -> None:
         self._files.pop(0)

@@ -16,6 +16,7 @@ from mqclient.cli import (
     listen,
     produce,
     topics,
+    trace,
 )
 from mqclient.consuming.tracer import is_trace_wanted
 from mqclient.errors import InvalidArgument
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     _add_recall(commands)
     _add_consume(commands)
     _add_find(commands)
+    _add_trace(commands)
     _add_dead_letters(commands)
     _add_tail(commands)
     _add_bench(commands)
@@ -283,9 +285,19 @@ def _add_find(commands: "Commands[argparse.ArgumentParser]") -> None:
     command.add_argument(
         "--offset", dest="queue_offset", type=_not_negative, help="the one there; with --queue"
     )
+    command.add_argument("--filter", dest="condition", help="a condition on properties, in SQL92")
     command.add_argument("--max", dest="messages_max", type=_positive, help="32 by default, to 256")
+    command.add_argument("--cursor", help="go on where an earlier search ended")
     command.add_argument("--json", action="store_true", help="a document a line")
     command.set_defaults(run=find.find)
+
+
+def _add_trace(commands: "Commands[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser("trace", help="tell what became of a message")
+    command.add_argument("message_id", metavar="ID", help="the message's id")
+    command.add_argument("--topic", help="where several messages have the id")
+    command.add_argument("--json", action="store_true", help="one document")
+    command.set_defaults(run=trace.trace)
 
 
 def _add_tail(commands: "Commands[argparse.ArgumentParser]") -> None:

@@ -10,7 +10,7 @@ from mqclient.searching import FoundMessage, Wanted
 
 _WANTED = (
     "key", "message_id", "offset_id", "from_time", "to_time", "tag", "queue", "queue_offset",
-    "messages_max",
+    "condition", "messages_max", "cursor",
 )  # fmt: skip
 
 
@@ -30,6 +30,8 @@ def find(arguments: argparse.Namespace) -> None:
             f"mq: the broker did not look everywhere: there may be more than these {count};"
             " narrow the search\n"
         )
+    if result.next_cursor is not None:
+        sys.stderr.write(f"mq: the rest begins at --cursor {result.next_cursor}\n")
 
 
 def _text_line(message: FoundMessage) -> bytes:

@@ -14,6 +14,7 @@ from mqclient.protocol.endpoint import API, Endpoint, end_head
 from mqclient.protocol.failure_calls import FailureCalls, cut
 from mqclient.protocol.group_calls import filter_fields, page
 from mqclient.protocol.later_calls import LaterCalls
+from mqclient.protocol.life_calls import LifeCalls
 from mqclient.protocol.requests import JSON, Call, from_json, nothing, number, problem_of
 from mqclient.protocol.search_calls import SearchCalls
 from mqclient.times import parsed_ms
@@ -132,7 +133,7 @@ def _receipt_reader(count: int, ack: AckMode | None, *, is_delayed: bool) -> _Re
     return lambda response: _appended(count, is_delayed=is_delayed, response=response)
 
 
-class Calls(FailureCalls, CareCalls, LaterCalls, SearchCalls):
+class Calls(FailureCalls, CareCalls, LaterCalls, LifeCalls, SearchCalls):
     """Builds the requests to one broker."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -16,6 +16,7 @@ _NAMES = {
     "to_time": "to",
     "queue_offset": "offset",
     "messages_max": "max",
+    "condition": "filter",
 }
 
 
@@ -38,6 +39,7 @@ def _result(document: Any) -> SearchResult:  # A JSON document.
         messages=tuple(_found(item) for item in document["items"]),
         truncated=bool(document["truncated"]),
         scan_incomplete=bool(document["scan_incomplete"]),
+        next_cursor=document.get("next_cursor"),
     )
 
 

@@ -1,0 +1,1 @@
+"""REST face of messages and of the store they lie in."""

@@ -1,0 +1,17 @@
+"""Messages as read: searches, one message with all about it, its life, and their store."""
+
+from apps.messages.selectors.finding import Found, Wanted, find
+from apps.messages.selectors.living import life_of
+from apps.messages.selectors.viewing import Reader, Surroundings, message_at, range_of, surroundings
+
+__all__ = [
+    "Found",
+    "Reader",
+    "Surroundings",
+    "Wanted",
+    "find",
+    "life_of",
+    "message_at",
+    "range_of",
+    "surroundings",
+]

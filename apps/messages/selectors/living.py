@@ -1,0 +1,309 @@
+"""The life of a message, gathered: from the log, the traces, the locks' history and dead letters.
+
+Every step is a look-up by an index or a bounded read: nothing walks through the log.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from functools import partial
+
+from apps.bridge import engine as bridge
+from apps.core.moments import moment, ms_of
+from apps.deadletters.models import DeadLetter
+from apps.engine.api import EngineControl, Later
+from apps.engine.codec.layout import RETRY_PREFIX, TRACE_TOPIC
+from apps.engine.delaytypes import DelayedPage
+from apps.engine.errors import InvalidArgument
+from apps.engine.types import GroupProgress
+from apps.groups.models import LockTransition
+from apps.messages import life
+from apps.messages.asked import Asked, Meaning
+from apps.messages.grouping import Family, families
+from apps.messages.life import Event, Gap, Kind, Life, Lock, Source
+from apps.messages.seen import Seen
+from apps.messages.selectors.finding import Found, Wanted, find
+from apps.messages.telling import Told, told_of
+
+_COPIES_MAX = 200
+_TRACES_MAX = 256
+_LETTERS_MAX = 100
+_LOCKS_MAX = 200
+_WAITING_MAX = 1_000
+_PAGE = 200
+# Changes of the lock before the message was stored say who had it then.
+_BEFORE = timedelta(minutes=10)
+_AFTER = timedelta(hours=1)
+
+
+def life_of(message_id: str, *, topic: str = "") -> Life:
+    """Return what is known of a message's life; of the first one where several have the id.
+
+    With a topic only that, and what came of it, is looked at. Raises Busy while the engine of this
+    process cannot be asked, InvalidArgument for what can be no id, and UnknownTopic.
+    """
+    asked = Asked(meaning=Meaning.ID, text=message_id)
+    found = find(Wanted(asked=asked, topic=topic, messages_max=_COPIES_MAX))
+    named = _families(found.messages)
+    family = _followed(named, topic)
+    head = None if family is None else family.head
+    copies = () if family is None else family.copies
+    gaps = _gaps_of(named, family, found)
+    if head is not None and not head.properties.get("UNIQ_KEY"):
+        gaps.add(Gap.NO_ID)
+    traces = _traces(message_id)
+    told = [
+        one
+        for one in told_of(message_id, traces.messages)
+        if head is None or one.topic in (head.topic, head.origin.topic)
+    ]
+    if traces.truncated or traces.scan_incomplete:
+        gaps.add(Gap.TRACES_INCOMPLETE)
+    if not any(not one.is_recall for one in told):
+        gaps.add(Gap.NO_TRACES)
+    events = [*life.copied(copies), *life.worked(told)]
+    if head is not None:
+        events += [*life.beginning(head), *_of_readers(head, told)]
+        if any(one.kind is Kind.HALF for one in events):
+            gaps.add(Gap.HALF_TIME)
+        locks, is_cut = _locks(head, told)
+        gaps |= {Gap.LOCKS_INCOMPLETE} if is_cut else set()
+        events += life.locked(locks, told, head.record.store_time_ms)
+    events += _of_letters(message_id, head, copies)
+    kept_back, is_cut = _kept_back(message_id, _topics(topic, head))
+    gaps |= {Gap.WAITING_INCOMPLETE} if is_cut else set()
+    events += kept_back
+    if head is None and not events:
+        gaps.add(Gap.NOT_FOUND)
+    return Life(
+        message_id=message_id,
+        topic=topic or (family.topic if family is not None else ""),
+        head=head,
+        events=life.in_order(events),
+        gaps=frozenset(gaps),
+        scan_incomplete=found.scan_incomplete or traces.scan_incomplete,
+    )
+
+
+def _families(found: Iterable[Seen]) -> list[Family]:
+    return [one for one in families(found) if one.topic != TRACE_TOPIC]
+
+
+def _followed(named: Sequence[Family], topic: str) -> Family | None:
+    """Return the family to follow: of the topic, with an origin, the first one."""
+    meant = [one for one in named if one.topic == topic] or list(named)
+    with_head = [one for one in meant if one.head is not None]
+    # The newest comes first.
+    return next(iter(reversed(with_head or meant)), None)
+
+
+def _gaps_of(named: Sequence[Family], family: Family | None, found: Found) -> set[Gap]:
+    gaps: set[Gap] = set()
+    if found.truncated or found.scan_incomplete:
+        gaps.add(Gap.COPIES_INCOMPLETE)
+    if family is not None and len([one for one in named if one.head is not None]) > 1:
+        gaps.add(Gap.SEVERAL)
+    if family is not None and family.head is None:
+        gaps.add(Gap.NOT_FOUND)
+    return gaps
+
+
+def _topics(topic: str, head: Seen | None) -> frozenset[str]:
+    """Return where a message may be kept back; empty where nothing is known of it."""
+    own = topic or ("" if head is None else head.topic)
+    if not own:
+        return frozenset()
+    groups = bridge.call(lambda engine: engine.group_progress())
+    return frozenset([own, *(RETRY_PREFIX + one.group for one in groups)])
+
+
+def _traces(message_id: str) -> Found:
+    wanted = Wanted(
+        asked=Asked(meaning=Meaning.KEY, text=message_id),
+        topic=TRACE_TOPIC,
+        with_copies=False,
+        messages_max=_TRACES_MAX,
+    )
+    try:
+        return find(wanted)
+    except InvalidArgument:
+        # What holds a blank is no key, and so nobody can have told of it.
+        return Found()
+
+
+def _of_readers(head: Seen, told: Sequence[Told]) -> list[Event]:
+    """Return where groups are now that read the queue; of those that told, only what is open."""
+    record = head.record
+    done = {one.group for one in told if one.result == "ok"}
+    events = []
+    for one in bridge.call(lambda engine: engine.group_progress()):
+        if (one.topic, one.queue) != (record.topic, record.queue) or one.group in done:
+            continue
+        events.append(
+            Event(kind=_stand(one, record.queue_offset), source=Source.BROKER, group=one.group)
+        )
+    return events
+
+
+def _stand(progress: GroupProgress, queue_offset: int) -> Kind:
+    if progress.committed > queue_offset:
+        return Kind.SETTLED
+    return Kind.IN_FLIGHT if progress.delivered > queue_offset else Kind.NOT_YET
+
+
+def _locks(head: Seen, told: Sequence[Told]) -> tuple[list[Lock], bool]:
+    """Return how the queue's lock changed in the message's time, and whether that is not all."""
+    record = head.record
+    groups = {one.group for one in told if one.mode == "ordered"}
+    stored_at = moment(record.store_time_ms)
+    ended_ms = max((one.ended_ms for one in told), default=record.store_time_ms)
+    until = min(moment(max(ended_ms, record.store_time_ms)), stored_at + _AFTER)
+    rows = LockTransition.objects.filter(
+        topic=record.topic, queue=record.queue, at__gte=stored_at - _BEFORE, at__lte=until
+    )
+    if groups:
+        rows = rows.filter(group__in=groups)
+    lines = list(rows.order_by("-at")[: _LOCKS_MAX + 1])
+    return [
+        Lock(
+            group=row.group,
+            at_ms=ms_of(row.at),
+            change=row.change,
+            owner=row.owner,
+            previous_owner=row.previous_owner,
+            reason=row.reason,
+        )
+        for row in lines[:_LOCKS_MAX]
+    ], len(lines) > _LOCKS_MAX
+
+
+def _of_letters(message_id: str, head: Seen | None, copies: Sequence[Seen]) -> list[Event]:
+    """Return what the rows of dead letters add to the log: ends of letters, and who ended them."""
+    groups = {one.group for one in copies if one.group}
+    groups |= {one.group for one in bridge.call(lambda engine: engine.group_progress())}
+    letters = DeadLetter.objects.filter(group__in=sorted(groups), message_id=message_id)
+    if head is not None:
+        letters = letters.filter(origin_topic=head.origin.topic)
+    known = {(one.group, one.record.queue_offset) for one in copies if one.group}
+    events = []
+    for row in letters.order_by("pk")[:_LETTERS_MAX]:
+        if (row.group, row.queue_offset) not in known:
+            events.append(
+                Event(
+                    kind=Kind.DEAD,
+                    source=Source.DEAD_LETTERS,
+                    at_ms=ms_of(row.dead_at),
+                    group=row.group,
+                    attempt=row.attempts,
+                    detail=row.reason,
+                )
+            )
+        if row.resent_at is not None:
+            events.append(
+                Event(
+                    kind=Kind.RESENT,
+                    source=Source.DEAD_LETTERS,
+                    at_ms=ms_of(row.resent_at),
+                    group=row.group,
+                    topic=row.resent_topic,
+                    queue=row.resent_queue,
+                    queue_offset=row.resent_offset,
+                )
+            )
+        if row.discarded_at is not None:
+            events.append(
+                Event(
+                    kind=Kind.DISCARDED,
+                    source=Source.DEAD_LETTERS,
+                    at_ms=ms_of(row.discarded_at),
+                    group=row.group,
+                    client_id=row.discarded_by,
+                    detail=row.discard_reason,
+                )
+            )
+    return events
+
+
+def _kept_back(message_id: str, topics: frozenset[str]) -> tuple[list[Event], bool]:
+    """Return what the broker still keeps back of a message, and whether it was not all looked at.
+
+    `topics` are the message's own and those of its retries; empty is any.
+    """
+    undecided, is_cut = _undecided(message_id, topics)
+    delayed, is_cut_too = _delayed(message_id, topics)
+    return [*undecided, *delayed], is_cut or is_cut_too
+
+
+def _undecided(message_id: str, topics: frozenset[str]) -> tuple[list[Event], bool]:
+    """Return the undecided and given-up transactions of a message."""
+    status = bridge.call(lambda engine: engine.transaction_status())
+    events: list[Event] = []
+    if status.pending:
+        pending = bridge.call(lambda engine: engine.transactions(messages_max=_WAITING_MAX))
+        events += [
+            Event(
+                kind=Kind.UNDECIDED,
+                source=Source.BROKER,
+                at_ms=one.begun_ms,
+                group=one.producer_group,
+                attempt=one.checks,
+                topic=one.topic,
+                queue=one.queue,
+                detail=one.transaction_id,
+            )
+            for one in pending
+            if one.message_id == message_id and (not topics or one.topic in topics)
+        ]
+    is_cut = status.pending > _WAITING_MAX
+    if status.given_up_waiting:
+        page = bridge.call(lambda engine: engine.given_up(messages_max=_PAGE))
+        is_cut = is_cut or (page.before is not None)
+        events += [
+            Event(
+                kind=Kind.GIVEN_UP,
+                source=Source.BROKER,
+                at_ms=one.given_up_ms,
+                group=one.producer_group,
+                attempt=one.checks,
+                topic=one.topic,
+                queue=one.queue,
+                detail=one.transaction_id or "",
+            )
+            for one in page.messages
+            if one.message_id == message_id and (not topics or one.topic in topics)
+        ]
+    return events, is_cut and not events
+
+
+def _delayed(message_id: str, topics: frozenset[str]) -> tuple[list[Event], bool]:
+    """Return the delays in which a message waits, or a retry of it."""
+    pages: list[DelayedPage] = []
+    if bridge.call(lambda engine: engine.delay_status()).pending:
+        pages.append(bridge.call(lambda engine: engine.delayed(messages_max=_WAITING_MAX)))
+    for state in bridge.call(lambda engine: engine.delay_levels()).levels:
+        if state.max_offset > state.delivered:
+            page = partial(_level, level=state.level)
+            pages.append(bridge.call(page))
+    events = [
+        Event(
+            kind=Kind.WAITING,
+            source=Source.BROKER,
+            at_ms=one.born_time_ms if one.level is None else one.due_ms,
+            ended_ms=one.due_ms,
+            group=_group_of(one.topic),
+            topic=one.topic,
+            queue=one.queue,
+            result="now",
+        )
+        for page_found in pages
+        for one in page_found.messages
+        if one.message_id == message_id and (not topics or one.topic in topics)
+    ]
+    return events, not events and any(page.cursor is not None for page in pages)
+
+
+def _level(engine: EngineControl, *, level: int) -> Later[DelayedPage]:
+    return engine.delayed(level=level, messages_max=_PAGE)
+
+
+def _group_of(topic: str) -> str:
+    return topic.removeprefix(RETRY_PREFIX) if topic.startswith(RETRY_PREFIX) else ""
