@@ -222,3 +222,5 @@ class QueueBacklog:
     lock_expires_in_ms: int | None
     lost: int = 0
     """Messages that retention deleted before the group had settled them."""
+    refusals: int = 0
+    """How often the queue's lock was refused to somebody since the store was opened."""

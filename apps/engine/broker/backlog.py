@@ -168,6 +168,7 @@ class Backlog:
             lock_epoch=None if lock is None else lock.epoch,
             lock_expires_in_ms=None if lock is None else lock.expires_in_ms,
             lost=self._state.lost.get(key, 0),
+            refusals=self._locks.refusals(*key),
         )
 
     def _entries(self, progress: QueueProgress) -> Iterator[LeaseEntry]:
