@@ -45,6 +45,7 @@ INSTALLED_APPS = [
     "apps.groups",
     "apps.deadletters",
     "apps.metrics",
+    "apps.alerts",
     "apps.pipelines",
     "apps.console",
 ]
@@ -123,6 +124,16 @@ CHANNEL_LAYERS = {"default": _channel_layer()}
 # How often each task of the clockwork runs, in seconds; what is Celery's is in `celery.py`.
 CLOCKWORK_SCHEDULE = SCHEDULE
 
+# Mails tell of alerts and of nothing else.
+EMAIL_HOST = MQWEB.telling.mail_host
+EMAIL_PORT = MQWEB.telling.mail_port
+EMAIL_HOST_USER = MQWEB.telling.mail_user
+EMAIL_HOST_PASSWORD = MQWEB.telling.mail_password
+EMAIL_USE_TLS = MQWEB.telling.mail_security == "starttls"
+EMAIL_USE_SSL = MQWEB.telling.mail_security == "tls"
+EMAIL_TIMEOUT = 5
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MQWEB.telling.mail_from
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -199,6 +210,12 @@ SPECTACULAR_SETTINGS = {
         "DeadLetterStateEnum": "apps.deadletters.models.State",
         "PipelineRunStateEnum": "apps.pipelines.models.RunState",
         "PipelineTriggerEnum": "apps.pipelines.models.Trigger",
+        "AlertStateEnum": "apps.alerts.judging.State",
+        "AlertKindEnum": "apps.alerts.kinds.Kind",
+        "AlertSeverityEnum": "apps.alerts.kinds.Severity",
+        "AlertScopeEnum": "apps.alerts.kinds.Scope",
+        "ChannelKindEnum": "apps.alerts.models.ChannelKind",
+        "NotificationStateEnum": "apps.alerts.models.NotificationState",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
