@@ -9,8 +9,10 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 
+from apps.alerts.selectors import attention
 from apps.bridge import loops
 from apps.clockwork import selectors
+from apps.console import attention as needs
 from apps.console import feed, relay
 from apps.console.audience import audience
 from apps.console.clockwork import ClockworkWatch
@@ -39,6 +41,7 @@ _WATCH_BACKLOG_EVERY_S = 5.0
 _READ_CLOCKWORK_EVERY_S = 2.0
 _READ_LAST_HOUR_EVERY_S = 10.0
 _READ_DEATHS_EVERY_S = 5.0
+_READ_ATTENTION_EVERY_S = 3.0
 # Where nothing runs, most of these looks find that it is too early.
 _READ_PIPELINES_EVERY_S = 1.0
 # Each step waits by itself; this pause is for a channel layer that refuses at once.
@@ -116,6 +119,9 @@ class Background:
                 loops.every(_READ_DEATHS_EVERY_S, self._read_deaths, name="dead_letter_reader")
             ),
             asyncio.create_task(
+                loops.every(_READ_ATTENTION_EVERY_S, self._read_attention, name="alert_reader")
+            ),
+            asyncio.create_task(
                 loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
             ),
         ]
@@ -147,6 +153,10 @@ class Background:
 
     async def _read_deaths(self) -> None:
         await self._in_database(partial(self._deaths.take, waiting_letters))
+
+    async def _read_attention(self) -> None:
+        read = partial(attention, now_ms=self._clock.wall_ms())
+        await self._in_database(partial(needs.watch.take, read, clock=self._clock))
 
     async def _read_pipelines(self) -> None:
         if self._pipelines.is_due():
