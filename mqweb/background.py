@@ -12,10 +12,12 @@ from django.db import InterfaceError, OperationalError, connection
 from apps.access import asking, keeping
 from apps.access.gate import Gate
 from apps.access.keeping import Keeper
+from apps.alerts.selectors import attention
 from apps.audit import heads
 from apps.audit import services as audit
 from apps.bridge import loops
 from apps.clockwork import selectors
+from apps.console import attention as needs
 from apps.console import feed, relay
 from apps.console.audience import audience
 from apps.console.clockwork import ClockworkWatch
@@ -46,6 +48,7 @@ _WATCH_BACKLOG_EVERY_S = 5.0
 _READ_CLOCKWORK_EVERY_S = 2.0
 _READ_LAST_HOUR_EVERY_S = 10.0
 _READ_DEATHS_EVERY_S = 5.0
+_READ_ATTENTION_EVERY_S = 3.0
 # Where nothing runs, most of these looks find that it is too early.
 _READ_PIPELINES_EVERY_S = 1.0
 # What was written since the head was kept could be cut off without a trace.
@@ -134,6 +137,9 @@ class Background:
                 loops.every(_READ_DEATHS_EVERY_S, self._read_deaths, name="dead_letter_reader")
             ),
             asyncio.create_task(
+                loops.every(_READ_ATTENTION_EVERY_S, self._read_attention, name="alert_reader")
+            ),
+            asyncio.create_task(
                 loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
             ),
             asyncio.create_task(
@@ -190,6 +196,10 @@ class Background:
 
     async def _read_deaths(self) -> None:
         await self._in_database(partial(self._deaths.take, waiting_letters))
+
+    async def _read_attention(self) -> None:
+        read = partial(attention, now_ms=self._clock.wall_ms())
+        await self._in_database(partial(needs.watch.take, read, clock=self._clock))
 
     async def _read_pipelines(self) -> None:
         if self._pipelines.is_due():

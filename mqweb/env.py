@@ -10,21 +10,20 @@ from urllib.parse import urlsplit
 from apps.engine import limits
 from apps.engine.failpoints import Failpoints
 from apps.pipelines import requirements
+from mqweb import envalerts
+from mqweb.variables import Refused, Variable
+
+__all__ = [
+    "LOOPBACK_NAMES",
+    "VARIABLES",
+    "Environment",
+    "Refused",
+    "Variable",
+    "is_loopback",
+    "read",
+]
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-
-
-class Refused(ValueError):
-    """A variable has a value that mqweb does not start with; the text says which and why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """One environment variable: its name, what holds when it is unset, and what it means."""
-
-    name: str
-    default: str
-    meaning: str
 
 
 VARIABLES = (
@@ -168,6 +167,7 @@ VARIABLES = (
     ),
     Variable(name="MQWEB_LAKE_BYTES", default="0", meaning="largest lake; 0: any size"),
     Variable(name="MQWEB_ARCHIVE", default="off", meaning="whether old segments are archived"),
+    *envalerts.VARIABLES,
     Variable(name="MQWEB_SECRET_KEY", default="", meaning="Django's key instead of a kept one"),
     Variable(name="MQWEB_ALLOWED_HOSTS", default="", meaning="host names answered to, by comma"),
     Variable(name="MQWEB_FAILPOINTS", default="", meaning="faults to provoke, in tests"),
@@ -292,6 +292,7 @@ class Environment:
     run_retention_ms: int
     lake_bytes: int
     archive: bool
+    telling: envalerts.Telling
     secret_key: str | None
     allowed_hosts: tuple[str, ...]
     failpoints: str
@@ -414,6 +415,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         run_retention_ms=_run_retention_ms(values["MQWEB_RUN_RETENTION"]),
         lake_bytes=_integer(values, "MQWEB_LAKE_BYTES", 0, _LAKE_BYTES_MAX),
         archive=_choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
+        telling=envalerts.read(values),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
         failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 SCHEDULE: Mapping[str, int] = {
     "delays.deliver_levels": 1,
+    "alerts.deliver": 2,
     "deadletters.resend": 2,
+    "alerts.evaluate": 5,
     "metrics.sample_statistics": 5,
     "topics.reconcile_catalog": 5,
     "groups.expire_silent_clients": 10,
@@ -20,6 +22,7 @@ SCHEDULE: Mapping[str, int] = {
     "metrics.prune_statistics": 600,
     "deadletters.prune": 3600,
     "pipelines.prune": 3600,
+    "alerts.prune": 3600,
     "clockwork.vacuum": 3600,
 }
 

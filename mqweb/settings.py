@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "apps.groups",
     "apps.deadletters",
     "apps.metrics",
+    "apps.alerts",
     "apps.pipelines",
     "apps.messages",
     "apps.console",
@@ -136,6 +137,15 @@ AUTHENTICATION_BACKENDS = ["apps.access.backends.DecidedBackend"]
 LOGIN_URL = "/sign-in"
 # (method, route) -> right: of everything Django serves.
 ACCESS_TABLE = "mqweb.rights.TABLE"
+# Mails tell of alerts and of nothing else.
+EMAIL_HOST = MQWEB.telling.mail_host
+EMAIL_PORT = MQWEB.telling.mail_port
+EMAIL_HOST_USER = MQWEB.telling.mail_user
+EMAIL_HOST_PASSWORD = MQWEB.telling.mail_password
+EMAIL_USE_TLS = MQWEB.telling.mail_security == "starttls"
+EMAIL_USE_SSL = MQWEB.telling.mail_security == "tls"
+EMAIL_TIMEOUT = 5
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MQWEB.telling.mail_from
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -219,6 +229,12 @@ SPECTACULAR_SETTINGS = {
         "DeadLetterStateEnum": "apps.deadletters.models.State",
         "PipelineRunStateEnum": "apps.pipelines.models.RunState",
         "PipelineTriggerEnum": "apps.pipelines.models.Trigger",
+        "AlertStateEnum": "apps.alerts.judging.State",
+        "AlertKindEnum": "apps.alerts.kinds.Kind",
+        "AlertSeverityEnum": "apps.alerts.kinds.Severity",
+        "AlertScopeEnum": "apps.alerts.kinds.Scope",
+        "ChannelKindEnum": "apps.alerts.models.ChannelKind",
+        "NotificationStateEnum": "apps.alerts.models.NotificationState",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

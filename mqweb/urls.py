@@ -26,6 +26,7 @@ urlpatterns = [
     path("api/v1/", include("apps.transactions.api.urls")),
     path("api/v1/", include("apps.deadletters.api.urls")),
     path("api/v1/", include("apps.metrics.api.urls")),
+    path("api/v1/", include("apps.alerts.api.urls")),
     path("api/v1/", include("apps.pipelines.api.urls")),
     path("api/v1/", include("apps.messages.api.urls")),
     path("", include("apps.core.urls")),

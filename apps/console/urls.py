@@ -18,20 +18,48 @@ from apps.console.pages import (
     objects,
     overview,
     preferences,
-    signin,
     produce,
+    signin,
     topicparts,
     trace,
     transactions,
     viewer,
 )
+from apps.console.pages.alerts import alerts as alert_pages
+from apps.console.pages.alerts import attention
+from apps.console.pages.alerts import channels as alert_channels
+from apps.console.pages.alerts import rules as alert_rules
 from apps.console.pages.pipelines import overview as pipelines
 from apps.console.pages.pipelines import results as pipeline_results
 from apps.console.pages.pipelines import runs as pipeline_runs
 
 app_name = "console"
 
+alert_patterns = [
+    path("alerts", alert_pages.alerts, name="alerts"),
+    path("alerts/history", alert_pages.history, name="alert_history"),
+    path("alerts/attention", attention.attention, name="attention"),
+    path("alerts/<int:number>", alert_pages.alert, name="alert"),
+    path("alerts/<int:number>/acknowledge", alert_pages.acknowledge, name="acknowledge"),
+    path("alerts/rules", alert_rules.rules, name="alert_rules"),
+    path("alerts/rules/new", alert_rules.new_rule, name="new_alert_rule"),
+    path("alerts/rules/create", alert_rules.create_rule, name="create_alert_rule"),
+    path("alerts/rules/<int:number>", alert_rules.rule, name="alert_rule"),
+    path("alerts/rules/<int:number>/change", alert_rules.change_rule, name="change_alert_rule"),
+    path("alerts/rules/<int:number>/delete", alert_rules.delete_rule, name="delete_alert_rule"),
+    path("alerts/silences", alert_rules.silences, name="silences"),
+    path("alerts/silences/create", alert_rules.create_silence, name="create_silence"),
+    path("alerts/silences/<int:number>/end", alert_rules.end_silence, name="end_silence"),
+    path("alerts/channels", alert_channels.channels, name="alert_channels"),
+    path("alerts/channels/create", alert_channels.create, name="create_alert_channel"),
+    path("alerts/channels/<int:number>", alert_channels.channel, name="alert_channel"),
+    path("alerts/channels/<int:number>/change", alert_channels.change, name="change_channel"),
+    path("alerts/channels/<int:number>/delete", alert_channels.delete, name="delete_channel"),
+    path("alerts/channels/<int:number>/test", alert_channels.test, name="test_channel"),
+]
+
 urlpatterns = [
+    *alert_patterns,
     path("", overview.overview, name="overview"),
     path("preferences", preferences.prefer, name="preferences"),
     path("locks", locks.locks, name="locks"),

@@ -225,3 +225,5 @@ class QueueBacklog:
     """Messages that retention deleted before the group had settled them."""
     suspension: Suspension | None = None
     """In force: the queue gives the group nothing, by an operator's word."""
+    refusals: int = 0
+    """How often the queue's lock was refused to somebody since the store was opened."""

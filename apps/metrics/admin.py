@@ -8,7 +8,13 @@ from django.db.models import Model, QuerySet
 from django.utils.functional import cached_property
 
 from apps.core.admin import ReadOnlyAdmin
-from apps.metrics.models import GroupSample, StoreSample, TopicSample
+from apps.metrics.models import (
+    GroupSample,
+    GroupSummary,
+    StoreSample,
+    TopicSample,
+    TopicSummary,
+)
 
 # There may be millions of rows, and counting them would take longer than anyone waits for a page.
 ROWS_SHOWN_MAX = 10_000
@@ -44,7 +50,7 @@ class GroupSampleAdmin(SampleAdmin):
 
     list_display = [
         "at", "resolution_s", "group", "topic", "committed", "delivered", "in_flight", "lag",
-        "consume_rate", "samples",
+        "oldest_age_ms", "consume_rate", "arrive_rate", "blocked", "members", "samples",
     ]  # fmt: skip
     search_fields = ["group__exact", "topic__exact"]
 
@@ -54,6 +60,30 @@ class StoreSampleAdmin(SampleAdmin):
     """Everything together over time."""
 
     list_display = [
-        "at", "resolution_s", "send_rate", "consume_rate", "lag", "in_flight", "held", "log_bytes",
-        "samples",
+        "at", "resolution_s", "send_rate", "consume_rate", "lag", "oldest_age_ms", "in_flight",
+        "held", "log_bytes", "disk_percent", "samples",
     ]  # fmt: skip
+
+
+@admin.register(GroupSummary)
+class GroupSummaryAdmin(ReadOnlyAdmin):
+    """Groups as the newest sample has them."""
+
+    list_display = [
+        "name", "sampled_at", "lag", "oldest_age_ms", "members", "blocked", "in_flight",
+        "retry_lag", "dead_letters", "consume_rate", "arrive_rate",
+    ]  # fmt: skip
+    list_filter = ["is_ordered"]
+    search_fields = ["name"]
+
+
+@admin.register(TopicSummary)
+class TopicSummaryAdmin(ReadOnlyAdmin):
+    """Topics as the newest sample has them."""
+
+    list_display = [
+        "name", "sampled_at", "type", "queue_count", "held", "send_rate", "group_count", "lag",
+        "oldest_age_ms", "blocked",
+    ]  # fmt: skip
+    list_filter = ["type", "cleanup"]
+    search_fields = ["name"]

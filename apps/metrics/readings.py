@@ -3,10 +3,11 @@
 Pure: knows values, no row and no clock.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apps.engine.types import EngineStatus, GroupProgress, TopicTotal
+from apps.metrics.looks import Look, LookOfGroup
 
 # The product's own topics: frames, journals.
 SYSTEM_PREFIX = "rmq_sys_"
@@ -36,16 +37,23 @@ class GroupReading:
     delivered: int = 0
     in_flight: int = 0
     lag: int = 0
+    look: LookOfGroup | None = None
+    """None where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Everything of one moment: when it was taken, topics by name, groups by group and topic."""
+    """Everything of one moment: when it was taken, topics by name, groups by group and topic.
+
+    `look` is None where the engine was not asked for what costs it more.
+    """
 
     taken_ms: int
     topics: Mapping[str, TopicReading] = field(default_factory=dict)
     groups: Mapping[GroupKey, GroupReading] = field(default_factory=dict)
     log_bytes: int = 0
+    disk_percent: int | None = None
+    look: Look | None = None
 
 
 def reading_of(
@@ -54,6 +62,7 @@ def reading_of(
     status: EngineStatus,
     totals: Mapping[str, TopicTotal],
     progress: Iterable[GroupProgress],
+    look: Look | None = None,
 ) -> Reading:
     """Sum up what the engine said; topics of the product's own are left out."""
     queues: dict[GroupKey, list[GroupProgress]] = {}
@@ -67,8 +76,10 @@ def reading_of(
             for topic, found in totals.items()
             if not topic.startswith(SYSTEM_PREFIX)
         },
-        groups={key: _group_reading(found) for key, found in queues.items()},
+        groups={key: _group_reading(key, found, look) for key, found in queues.items()},
         log_bytes=status.written_offset - status.log_start,
+        disk_percent=_disk_percent(status),
+        look=look,
     )
 
 
@@ -83,19 +94,35 @@ def send_rates(now: Reading, before: Reading | None) -> Mapping[str, float | Non
 
 
 def consume_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, float | None]:
-    """Return messages committed a second by group and topic; None where nothing says how many.
+    """Return messages committed a second by group and topic; None where nothing says how many."""
+    return _group_rates(now, before, lambda found: found.committed)
 
-    A group that has come to a further queue counts from another number on: its commits there are
-    an offset, not messages of this moment.
-    """
-    return {
-        key: None
-        if before is None
-        or key not in before.groups
-        or found.queue_count != before.groups[key].queue_count
-        else _rate(found.committed - before.groups[key].committed, now.taken_ms - before.taken_ms)
-        for key, found in now.groups.items()
-    }
+
+def arrive_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, float | None]:
+    """Return messages that came for the group a second, as `consume_rates` does."""
+    return _group_rates(now, before, lambda found: found.committed + found.lag)
+
+
+def refusal_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, float | None]:
+    """Return locks refused a second; None where one of the two readings has no look."""
+    return _group_rates(now, before, lambda found: found.look.refusals if found.look else None)
+
+
+def _group_rates(
+    now: Reading, before: Reading | None, counter: Callable[[GroupReading], int | None]
+) -> Mapping[GroupKey, float | None]:
+    # A group that has come to a further queue counts from another number on: its commits there are
+    # an offset, not messages of this moment.
+    found: dict[GroupKey, float | None] = {}
+    for key, reading in now.groups.items():
+        earlier = None if before is None else before.groups.get(key)
+        found[key] = None
+        if before is None or earlier is None or reading.queue_count != earlier.queue_count:
+            continue
+        count, count_before = counter(reading), counter(earlier)
+        if count is not None and count_before is not None:
+            found[key] = _rate(count - count_before, now.taken_ms - before.taken_ms)
+    return found
 
 
 def total(rates: Iterable[float | None]) -> float | None:
@@ -107,14 +134,26 @@ def total(rates: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _group_reading(queues: Sequence[GroupProgress]) -> GroupReading:
+def _group_reading(
+    key: GroupKey, queues: Sequence[GroupProgress], look: Look | None
+) -> GroupReading:
+    lag = sum(row.max_offset - row.committed for row in queues)
     return GroupReading(
         queue_count=len(queues),
         committed=sum(row.committed for row in queues),
         delivered=sum(row.delivered for row in queues),
         in_flight=sum(row.in_flight for row in queues),
-        lag=sum(row.max_offset - row.committed for row in queues),
+        lag=lag,
+        look=None if look is None else look.of(key, lag=lag),
     )
+
+
+def _disk_percent(status: EngineStatus) -> int | None:
+    if status.retention is not None:
+        return round(100 * status.retention.disk_used)
+    if not status.disk_bytes:
+        return None
+    return round(100 * (1 - status.free_bytes / status.disk_bytes))
 
 
 def _rate(grown: int, elapsed_ms: int) -> float | None:

@@ -37,6 +37,7 @@ _ROLL_UP = sql.SQL(
     """
 )
 _NEWEST = sql.SQL("(array_agg({0} ORDER BY at DESC))[1]")
+_NEWEST_KNOWN = sql.SQL("(array_agg({0} ORDER BY at DESC) FILTER (WHERE {0} IS NOT NULL))[1]")
 _LOWEST = sql.SQL("min({0})")
 _HIGHEST = sql.SQL("max({0})")
 _SUM = sql.SQL("sum({0})")
@@ -63,8 +64,9 @@ def pending(finer: Resolution, coarser: Resolution, *, now_ms: int) -> list[int]
 def roll_up(finer: Resolution, coarser: Resolution, slot_ms: int) -> None:
     """Write the rows of one slot of `coarser`; those that are there get what the samples say now.
 
-    Counts keep the newest value, the lowest and the highest; rates the mean of the samples that
-    know them, the lowest and the highest. What no sample knows stays unknown.
+    Counts keep the newest value, looks the newest known one, both with the lowest and the highest;
+    rates the mean of the samples that know them, the lowest and the highest. What no sample knows
+    stays unknown.
     """
     slot: dict[str, int | datetime] = {
         "finer_s": finer.seconds,
@@ -95,11 +97,12 @@ def _statement(model: type[Sample]) -> sql.Composed:
 def _aggregates(model: type[Sample]) -> dict[str, sql.Composed]:
     """Return how each column of a coarse row is made, by column."""
     found = {name: _NEWEST.format(sql.Identifier(name)) for name in (*model.marks, *model.counts)}
+    found |= {name: _NEWEST_KNOWN.format(sql.Identifier(name)) for name in model.looks}
     for name in model.rates:
         samples = f"{name}_samples"
         found[name] = _MEAN.format(sql.Identifier(name), sql.Identifier(samples))
         found[samples] = _SUM.format(sql.Identifier(samples))
-    for name in (*model.counts, *model.rates):
+    for name in (*model.counts, *model.looks, *model.rates):
         found[f"{name}_min"] = _LOWEST.format(sql.Identifier(f"{name}_min"))
         found[f"{name}_max"] = _HIGHEST.format(sql.Identifier(f"{name}_max"))
     return found

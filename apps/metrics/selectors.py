@@ -1,6 +1,6 @@
 """Series as read from the rows. A slot without a row has no point: the gap can be seen."""
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import Count, Max, QuerySet, Sum
 
 from apps.core.moments import moment, ms_of
 from apps.metrics.models import GroupSample, Sample, StoreSample, TopicSample
@@ -20,17 +20,22 @@ def points(
     """Return the points of the slots that begin from `from_ms` up to, not with, `to_ms`.
 
     None for topic or group means all of them; both None are the totals. Where several rows are
-    added up, their extremes were at different moments, so those of the sum are unknown.
+    added up, their extremes were at different moments, so those of the sum are unknown; the
+    highest of several highest ones is known.
     """
     rows = _rows(series, topic, group).filter(
         resolution_s=resolution.seconds, at__gte=moment(from_ms), at__lt=moment(to_ms)
     )
     name = series.name
+    joined = Max if series.is_highest else Sum
     found = (
         rows.order_by("at")
         .values("at")
         .annotate(
-            value=Sum(name), low=Sum(f"{name}_min"), high=Sum(f"{name}_max"), row_count=Count("pk")
+            value=joined(name),
+            low=joined(f"{name}_min"),
+            high=joined(f"{name}_max"),
+            row_count=Count("pk"),
         )
         .values_list("at", "value", "low", "high", "row_count")
     )
@@ -40,7 +45,7 @@ def points(
             at_ms=ms_of(at),
             value=value,
             low=low if is_exact or row_count == 1 else None,
-            high=high if is_exact or row_count == 1 else None,
+            high=high if is_exact or series.is_highest or row_count == 1 else None,
         )
         for at, value, low, high, row_count in found
     ]

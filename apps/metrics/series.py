@@ -12,17 +12,30 @@ class Unit(StrEnum):
     RATE = "messages/s"
     MESSAGES = "messages"
     BYTES = "bytes"
+    MS = "ms"
+    REFUSALS = "refusals/s"
+    QUEUES = "queues"
+    MEMBERS = "members"
+    PERCENT = "percent"
+
+
+RATES = (Unit.RATE, Unit.REFUSALS)
+"""Units of numbers that need not be whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One number over time. All series have totals; some are kept by topic or group as well."""
+    """One number over time. All series have totals; some are kept by topic or group as well.
+
+    Of several rows of one moment it is the sum, or the highest where it `is_highest`.
+    """
 
     name: str
     unit: Unit
     meaning: str
     by_topic: bool = False
     by_group: bool = False
+    is_highest: bool = False
 
 
 _BY_TOPIC = [
@@ -36,8 +49,18 @@ _BY_GROUP = [
     ("in_flight", Unit.MESSAGES, "Messages handed out and not settled."),
     ("committed", Unit.MESSAGES, "Messages done: the sum of the committed offsets."),
     ("delivered", Unit.MESSAGES, "Messages handed out once or more: the sum of the cursors."),
+    ("arrive_rate", Unit.RATE, "Messages a second that came for the group."),
+    ("oldest_age_ms", Unit.MS, "Age of the oldest message not committed."),
+    ("blocked", Unit.QUEUES, "Queues that do not get on."),
+    ("members", Unit.MEMBERS, "Members that want the topic."),
+    ("refusal_rate", Unit.REFUSALS, "Queue locks refused a second."),
 ]
-_OF_STORE = [("log_bytes", Unit.BYTES, "Size of the log.")]
+_OF_STORE = [
+    ("log_bytes", Unit.BYTES, "Size of the log."),
+    ("disk_percent", Unit.PERCENT, "Share of the disk that is used."),
+]
+# A member of two topics is one member, and no age is the sum of two.
+_HIGHEST = ("oldest_age_ms", "members")
 
 SERIES: Mapping[str, Series] = MappingProxyType(
     {
@@ -47,6 +70,7 @@ SERIES: Mapping[str, Series] = MappingProxyType(
             meaning=meaning,
             by_topic=rows is not _OF_STORE,
             by_group=rows is _BY_GROUP,
+            is_highest=name in _HIGHEST,
         )
         for rows in (_BY_TOPIC, _BY_GROUP, _OF_STORE)
         for name, unit, meaning in rows

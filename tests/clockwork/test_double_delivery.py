@@ -17,9 +17,12 @@ from uuid import uuid4
 import pytest
 from django.apps import apps
 from django.contrib.sessions.models import Session
+from django.core import mail
 from django.db import connection, models
 from django.utils import timezone
 
+from apps.alerts.models import Alert, AlertEvent, Delivery, Notification
+from apps.alerts.services import test_channel
 from apps.bridge import engine as bridge
 from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
@@ -35,7 +38,13 @@ from apps.engine.types import CatalogSnapshot, QueueRange, TopicSpec
 from apps.groups.models import ConsumerGroup, LockTransition
 from apps.groups.models import Rebalance as GroupRebalance
 from apps.groups.projection.history import write_history
-from apps.metrics.models import GroupSample, StoreSample, TopicSample
+from apps.metrics.models import (
+    GroupSample,
+    GroupSummary,
+    StoreSample,
+    TopicSample,
+    TopicSummary,
+)
 from apps.pipelines.models import PipelineRun, RunState, Trigger
 from apps.pipelines.services.forgetting import RESULTS_PER_STEP
 from apps.topics import services as topics
@@ -44,6 +53,7 @@ from mqweb.celery import app
 from mqweb.schedule import SCHEDULE
 from tests.emptying import delete_rows
 from tests.rounds import rounds
+from tests.web.alerts import rows as alert_rows
 from tests.web.deadletters.letters import LetterEngine, project
 from tests.web.fake_care import level
 from tests.web.fake_engine import client, progress
@@ -69,7 +79,7 @@ NAMES = [f"topic-{number:02}" for number in range(8)]
 class Engine(LetterEngine):
     """Obeys and tells like the fake one, and has a status and dead letters."""
 
-    log_start = written_offset = 0
+    log_start = written_offset = disk_bytes = free_bytes = 0
     status = NumberEngine.status
 
     def __init__(self) -> None:
@@ -177,7 +187,7 @@ def seed_ten_minutes_of_samples(_: Engine, *, since_ms: int = START_MS - 10 * MI
 
 
 def statistics(_: Engine) -> object:
-    return rows(StoreSample, TopicSample, GroupSample)
+    return rows(StoreSample, TopicSample, GroupSample, TopicSummary, GroupSummary)
 
 
 def seed_topics_the_engine_lacks(_: Engine) -> None:
@@ -326,7 +336,53 @@ def runs(_: Engine) -> object:
     return sorted(PipelineRun.objects.values_list("job", "window_start", "state"))
 
 
+def seed_groups_that_are_behind(_: Engine) -> None:
+    StoreSample.objects.bulk_create([store_sample(START_MS)])
+    for name in NAMES:
+        alert_rows.group(name, at_ms=START_MS, lag=1_000)
+    alert_rows.rule(pending_s=0)
+    alert_rows.rule(name="far behind", threshold=500, pending_s=60)
+    alert_rows.channel()
+
+
+def alerts(_: Engine) -> object:
+    told = Notification.objects.values_list("channel__name", "alert__subject", "state")
+    return [
+        sorted(Alert.objects.values_list("rule_name", "subject", "state", "is_told")),
+        sorted(AlertEvent.objects.values_list("alert__subject", "state")),
+        sorted(told),
+    ]
+
+
+def seed_mails_to_send(_: Engine) -> None:
+    mail.outbox.clear()
+    channel = alert_rows.channel(kind="mail", url="", recipients=("ada@example.com",))
+    for _number in range(7):
+        test_channel(channel_id=channel.pk, by="ada", now_ms=START_MS)
+
+
+def mails(_: Engine) -> object:
+    return [
+        len(mail.outbox),
+        sorted(Notification.objects.values_list("state", "attempts")),
+        Delivery.objects.filter(is_good=True).count(),
+    ]
+
+
+def seed_alerts_that_ended_long_ago(_: Engine) -> None:
+    for days in (100, 10):
+        ended = moment(START_MS) - timedelta(days=days)
+        for name in NAMES:
+            Alert.objects.create(
+                rule_name="gone", kind="lag", severity="info", threshold=1, subject=name,
+                state="resolved", pending_at=ended, fired_at=ended, resolved_at=ended,
+            )  # fmt: skip
+
+
 SCENES: Mapping[str, Scene] = {
+    "alerts.deliver": Scene(seed_mails_to_send, mails),
+    "alerts.evaluate": Scene(seed_groups_that_are_behind, alerts),
+    "alerts.prune": Scene(seed_alerts_that_ended_long_ago, alerts),
     "clockwork.vacuum": Scene(seed_old_and_young_rows, what_was_not_vacuumed),
     "deadletters.prune": Scene(seed_letters_the_log_has_lost, letters),
     "deadletters.resend": Scene(seed_letters_to_send_again, letters_and_where_they_went),
@@ -357,8 +413,9 @@ def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def pipelines_are_on(settings: Any) -> None:
-    settings.MQWEB = replace(settings.MQWEB, spark="on")
+def pipelines_and_mail_are_on(settings: Any) -> None:
+    telling = replace(settings.MQWEB.telling, mail_host="mail.example.com")
+    settings.MQWEB = replace(settings.MQWEB, spark="on", telling=telling)
 
 
 @pytest.fixture(autouse=True)

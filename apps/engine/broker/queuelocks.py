@@ -9,6 +9,7 @@ A holder that is not assigned the queue any more keeps its lock until it gives i
 ends, but cannot renew it: it may finish what it has, and nobody else begins before.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from apps.engine.broker.catalog import Catalog
@@ -63,6 +64,7 @@ class QueueLocks:
         self._fences = fences
         self._lease_ms = lease_ms
         self._owner_of = owner_of
+        self._refused: Counter[tuple[str, str, int]] = Counter()
         for _, _, entry in table:
             entry.lease_end_ms = clock.monotonic_ms() + lease_ms
 
@@ -85,6 +87,7 @@ class QueueLocks:
             owner = self._rival(group, client_id, place)
             if owner is not None:
                 refused.append(LockRefusal(topic=place.topic, queue=place.queue, owner=owner))
+                self._refused[group, place.topic, place.queue] += 1
                 continue
             epoch = self._grant(group, client_id, place)
             locked.append(
@@ -194,6 +197,10 @@ class QueueLocks:
         entry = self._table.get(group, topic, queue)
         return entry is not None and entry.owner != client_id and self._is_live(entry)
 
+    def refusals(self, group: str, topic: str, queue: int) -> int:
+        """Return how often the lock was refused to somebody since the store was opened."""
+        return self._refused[group, topic, queue]
+
     def queues(self) -> Iterator[tuple[str, str, int]]:
         """Iterate over group, topic and queue of every lock, expired ones too."""
         return ((group, topic, queue) for group, (topic, queue), _ in self._table)
@@ -217,6 +224,8 @@ class QueueLocks:
 
         At most 1,000: more are left for the next call.
         """
+        for key in [key for key in self._refused if not self._is_there(key[1:])]:
+            del self._refused[key]
         gone = [row for row in self._table if self._is_forgettable(*row)][:_FORGOTTEN_MAX]
         for group, place, entry in gone:
             self._release(group, place, entry, reason="expired")

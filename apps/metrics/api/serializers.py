@@ -10,7 +10,7 @@ from apps.core.moments import moment
 from apps.core.pagination import rfc3339, sampled_at
 from apps.metrics.api.queries import SeriesQuery
 from apps.metrics.resolutions import RESOLUTIONS
-from apps.metrics.series import Point, Series, Unit
+from apps.metrics.series import RATES, Point, Series, Unit
 
 _UNITS = [unit.value for unit in Unit]
 _RESOLUTIONS = [resolution.seconds for resolution in RESOLUTIONS]
@@ -99,4 +99,4 @@ def rendered_description(series: Series) -> dict[str, object]:
 def _value(unit: Unit, value: float | None) -> float | str | None:
     if value is None:
         return None
-    return round(value, _RATE_DECIMALS) if unit is Unit.RATE else str(value)
+    return round(value, _RATE_DECIMALS) if unit in RATES else str(value)

@@ -1,7 +1,15 @@
 """An engine that is only numbers, a clock set by hand, and rows made without either."""
 
 from apps.core.moments import moment
-from apps.engine.types import EngineStatus, GroupProgress, RecoveryReport, TopicTotal
+from apps.engine.grouptypes import MemberState, QueueBacklog
+from apps.engine.types import (
+    ClientSeen,
+    EngineStatus,
+    GroupProgress,
+    QueueRange,
+    RecoveryReport,
+    TopicTotal,
+)
 from apps.metrics.models import GroupSample, StoreSample, TopicSample
 
 # A full hour, so that slots of all lengths begin here.
@@ -29,6 +37,26 @@ class NumberEngine:
         self.progress: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
         self.log_start = 0
         self.written_offset = 0
+        self.disk_bytes = 0
+        self.free_bytes = 0
+        self.left_to_do: list[QueueBacklog] = []
+        self.joined: list[MemberState] = []
+        self.seen: list[ClientSeen] = []
+        self.dead: dict[str, list[QueueRange]] = {}
+        self.looks = 0
+
+    def backlog(self) -> list[QueueBacklog]:
+        self.looks += 1
+        return self.left_to_do
+
+    def members(self) -> list[MemberState]:
+        return self.joined
+
+    def clients(self) -> list[ClientSeen]:
+        return self.seen
+
+    def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
+        return {topic: found for topic, found in self.dead.items() if topic.startswith(prefix)}
 
     def topic_totals(self) -> dict[str, TopicTotal]:
         return {
@@ -76,7 +104,8 @@ class NumberEngine:
             parked=0,
             leases=0,
             syncs=0,
-            free_bytes=0,
+            free_bytes=self.free_bytes,
+            disk_bytes=self.disk_bytes,
             recovery=recovery,
         )
 

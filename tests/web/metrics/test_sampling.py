@@ -258,4 +258,4 @@ def test_a_thousand_topics_and_groups_take_a_handful_of_statements(
 
     assert step.done == 2_001
     rows = [query for query in queries.captured_queries if "SAVEPOINT" not in query["sql"]]
-    assert len(rows) <= 7
+    assert len(rows) <= 16

@@ -192,6 +192,8 @@ def test_the_list_names_every_series_with_its_unit(api: Api) -> None:
         "send_rate": "messages/s", "consume_rate": "messages/s", "lag": "messages",
         "in_flight": "messages", "held": "messages", "sent": "messages",
         "committed": "messages", "delivered": "messages", "log_bytes": "bytes",
+        "arrive_rate": "messages/s", "oldest_age_ms": "ms", "blocked": "queues",
+        "members": "members", "refusal_rate": "refusals/s", "disk_percent": "percent",
     }  # fmt: skip
     assert all(item["meaning"].endswith(".") for item in items)
 

@@ -3,8 +3,9 @@
 A row covers one slot (`apps.metrics.resolutions`). NULL is unknown, never 0.
 
 A count `x` has three columns: `x` at the end of the slot, the lowest `x_min` and the highest
-`x_max` within it. A rate `y` has four: the mean `y`, `y_min`, `y_max`, and of how many samples it
-is known, `y_samples`.
+`x_max` within it. A look is a count that not every sample knows, since asking for it costs the
+engine more; `x` is the newest known one then. A rate `y` has four: the mean `y`, `y_min`, `y_max`,
+and of how many samples it is known, `y_samples`.
 """
 
 from typing import ClassVar
@@ -39,6 +40,7 @@ class Sample(models.Model):
     keys: ClassVar[tuple[str, ...]] = ()
     """Columns that tell rows of one slot apart."""
     counts: ClassVar[tuple[str, ...]] = ()
+    looks: ClassVar[tuple[str, ...]] = ()
     rates: ClassVar[tuple[str, ...]] = ()
     marks: ClassVar[tuple[str, ...]] = ()
     """Columns of which a roll-up keeps the newest and nothing else."""
@@ -73,7 +75,12 @@ class TopicMeasures(models.Model):
 
 
 class GroupMeasures(models.Model):
-    """What is measured of a group, over all queues it has progress in."""
+    """What is measured of a group, over all queues it has progress in.
+
+    `oldest_age_ms` is the age of the oldest message not committed, 0 without one. `blocked` counts
+    queues that do not get on, `members` those that want the topic, and `refusals` locks that were
+    refused to one of them since the store was opened. `arrive_rate` is of messages for the group.
+    """
 
     committed, committed_min, committed_max = _count(), _count(), _count()
     delivered, delivered_min, delivered_max = _count(), _count(), _count()
@@ -81,6 +88,14 @@ class GroupMeasures(models.Model):
     lag, lag_min, lag_max = _count(), _count(), _count()
     consume_rate, consume_rate_min, consume_rate_max = _rate(), _rate(), _rate()
     consume_rate_samples = _rate_samples()
+    oldest_age_ms, oldest_age_ms_min, oldest_age_ms_max = _count(), _count(), _count()
+    blocked, blocked_min, blocked_max = _count(), _count(), _count()
+    members, members_min, members_max = _count(), _count(), _count()
+    refusals, refusals_min, refusals_max = _count(), _count(), _count()
+    arrive_rate, arrive_rate_min, arrive_rate_max = _rate(), _rate(), _rate()
+    arrive_rate_samples = _rate_samples()
+    refusal_rate, refusal_rate_min, refusal_rate_max = _rate(), _rate(), _rate()
+    refusal_rate_samples = _rate_samples()
 
     class Meta:
         abstract = True
@@ -114,7 +129,8 @@ class GroupSample(Sample, GroupMeasures):
 
     keys = ("group", "topic")
     counts = ("committed", "delivered", "in_flight", "lag")
-    rates = ("consume_rate",)
+    looks = ("oldest_age_ms", "blocked", "members", "refusals")
+    rates = ("consume_rate", "arrive_rate", "refusal_rate")
     marks = ("queue_count",)
 
     group = _name()
@@ -144,11 +160,13 @@ class StoreSample(Sample, TopicMeasures, GroupMeasures):
     It is written in one transaction with the slot's other rows, so it stands for all of them.
     """
 
-    counts = (*TopicSample.counts, *GroupSample.counts, "log_bytes")
+    counts = (*TopicSample.counts, *GroupSample.counts, "log_bytes", "disk_percent")
+    looks = GroupSample.looks
     rates = (*TopicSample.rates, *GroupSample.rates)
     marks = ("taken_at",)
 
     log_bytes, log_bytes_min, log_bytes_max = _count(), _count(), _count()
+    disk_percent, disk_percent_min, disk_percent_max = _count(), _count(), _count()
     taken_at = models.DateTimeField()
 
     class Meta(Sample.Meta):

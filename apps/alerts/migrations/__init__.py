@@ -1,0 +1,1 @@
+"""Schema of the alerts, step by step."""

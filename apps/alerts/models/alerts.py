@@ -1,0 +1,102 @@
+"""What rules found: alerts, what became of each, and when rules were looked at. Rows only."""
+
+from django.db import models
+from django.db.models import Q
+
+from apps.alerts.judging import FIRED, OPEN, State
+from apps.alerts.models import fields
+
+_STATES = [state.value for state in State]
+_OPEN = [state.value for state in OPEN]
+_FIRED = [state.value for state in FIRED]
+
+
+class Alert(models.Model):
+    """A rule that found a subject. What the rule said then is kept: it may change or go.
+
+    There is one open alert a rule and subject. `value` is the last known one and `peak` the
+    highest; `unknown_since` is since when it is not known. `resolution` says why it is over.
+    `is_told` says that channels were told that it fires, or that there was none to be told.
+    """
+
+    rule = models.ForeignKey(
+        "alerts.AlertRule", on_delete=models.SET_NULL, null=True, related_name="alerts"
+    )
+    rule_name = models.CharField(max_length=fields.NAME_CHARACTERS_MAX)
+    kind = fields.kind()
+    severity = fields.severity()
+    threshold = models.FloatField()
+    subject = fields.subject()
+    state = models.CharField(max_length=12, choices=[(name, name) for name in _STATES])
+    value = models.FloatField(null=True)
+    peak = models.FloatField(null=True)
+    pending_at = models.DateTimeField()
+    fired_at = models.DateTimeField(null=True)
+    clear_since = models.DateTimeField(null=True)
+    unknown_since = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = fields.actor(blank=True)
+    note = fields.text()
+    resolved_at = models.DateTimeField(null=True)
+    resolution = fields.text()
+    is_told = models.BooleanField(default=False)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=_STATES), name="alert_state_is_known"),
+            models.UniqueConstraint(
+                fields=["rule", "subject"],
+                condition=Q(state__in=_OPEN),
+                name="alert_once_a_rule_and_subject",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=_OPEN) ^ Q(resolved_at__isnull=False),
+                name="alert_ends_once",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=_FIRED) | Q(fired_at__isnull=False),
+                name="alert_that_fires_has_its_moment",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(state__in=_OPEN), name="alert_open"),
+            models.Index(fields=["resolved_at"], name="alert_by_end"),
+            models.Index(fields=["subject", "-id"], name="alert_by_subject"),
+        ]
+
+    def __str__(self) -> str:
+        """Return rule and subject."""
+        return f"{self.rule_name}: {self.subject}"
+
+
+class AlertEvent(models.Model):
+    """One change of an alert: into which state, by whom where a person did it."""
+
+    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    state = models.CharField(max_length=12, choices=[(name, name) for name in _STATES])
+    value = models.FloatField(null=True)
+    by = fields.actor(blank=True)
+    note = fields.text()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        """Return state and alert."""
+        return f"{self.state}: {self.alert_id}"
+
+
+class Watch(models.Model):
+    """When all rules were looked at last; its row is the lock of an evaluation."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    evaluated_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="alert_watch_is_one_row")]
+
+    def __str__(self) -> str:
+        """Return the moment."""
+        return str(self.evaluated_at)

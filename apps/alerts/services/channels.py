@@ -1,0 +1,148 @@
+"""Channels, as operators make, change and try them. Knows rows and settings; sends nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+
+from apps.alerts.kinds import Severity
+from apps.alerts.models import Channel, ChannelKind, Notification
+from apps.alerts.models.channels import RATE_PER_MIN_MAX, RECIPIENTS_MAX, URL_CHARACTERS_MAX
+from apps.alerts.models.fields import NAME_CHARACTERS_MAX
+from apps.alerts.outbound import policy
+from apps.alerts.outbound.targets import RefusedTarget, parsed
+from apps.alerts.services import telling
+from apps.alerts.services.locking import locked_watch
+from apps.core.exceptions import ProblemError
+from apps.core.moments import moment
+from apps.engine.errors import InvalidArgument
+
+CHANNELS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelTerms:
+    """What a channel is. An empty `url` of a change keeps the one that is there."""
+
+    name: str
+    kind: str
+    url: str = ""
+    recipients: tuple[str, ...] = ()
+    severity_min: str = Severity.INFO
+    rate_per_min: int = 30
+    tells_end: bool = True
+    enabled: bool = True
+
+    def columns(self, *, url_kept: str = "") -> Mapping[str, object]:
+        """Return the values by column; raise InvalidArgument for one a channel cannot have."""
+        if not 1 <= len(self.name.strip()) <= len(self.name) <= NAME_CHARACTERS_MAX:
+            raise InvalidArgument(f"a name has 1 to {NAME_CHARACTERS_MAX} characters")
+        if self.kind not in ChannelKind.values:
+            raise InvalidArgument(f"{self.kind!r} is no kind of channel")
+        if self.severity_min not in list(Severity):
+            raise InvalidArgument(f"{self.severity_min!r} is no severity")
+        if not 1 <= self.rate_per_min <= RATE_PER_MIN_MAX:
+            raise InvalidArgument(f"rate_per_min is from 1 to {RATE_PER_MIN_MAX}")
+        url = "" if self.kind == ChannelKind.MAIL else self.url or url_kept
+        recipients = self.recipients if self.kind == ChannelKind.MAIL else ()
+        if self.kind == ChannelKind.MAIL:
+            _check_recipients(recipients)
+        else:
+            _check_url(url)
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "url": url,
+            "recipients": list(recipients),
+            "severity_min": self.severity_min,
+            "rate_per_min": self.rate_per_min,
+            "tells_end": self.tells_end,
+            "enabled": self.enabled,
+        }
+
+
+def create_channel(*, terms: ChannelTerms, by: str, now_ms: int) -> Channel:
+    """Make a channel. Raises InvalidArgument, and `conflict` where the name is taken."""
+    columns = terms.columns()
+    if Channel.objects.count() >= CHANNELS_MAX:
+        raise ProblemError("conflict", f"there are {CHANNELS_MAX} channels, and may be no more")
+    now = moment(now_ms)
+    try:
+        with transaction.atomic():
+            return Channel.objects.create(
+                **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
+            )
+    except IntegrityError as error:
+        raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
+
+
+def change_channel(
+    *, channel_id: int, terms: ChannelTerms, version: int, by: str, now_ms: int
+) -> Channel:
+    """Change a channel; what waits goes to the new address.
+
+    Raises InvalidArgument, `not_found`, and `conflict` where it has another version or the name is
+    another channel's.
+    """
+    kept = Channel.objects.filter(pk=channel_id).first()
+    if kept is None:
+        raise ProblemError("not_found", f"there is no channel {channel_id}")
+    columns = terms.columns(url_kept=kept.url)
+    try:
+        with transaction.atomic():
+            changed = Channel.objects.filter(pk=channel_id, version=version).update(
+                **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
+            )
+    except IntegrityError as error:
+        raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
+    if not changed:
+        raise ProblemError("conflict", "somebody has changed the channel meanwhile: look again")
+    return Channel.objects.get(pk=channel_id)
+
+
+def delete_channel(*, channel_id: int, by: str) -> None:
+    """Delete a channel with all it was told or is to be told. Raises `not_found`."""
+    del by
+    with transaction.atomic():
+        locked_watch()
+        count, _ = Channel.objects.filter(pk=channel_id).delete()
+    if not count:
+        raise ProblemError("not_found", f"there is no channel {channel_id}")
+
+
+def test_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
+    """Have a channel be told something to see whether it works, also a disabled one.
+
+    Raises `not_found`.
+    """
+    channel = Channel.objects.filter(pk=channel_id).first()
+    if channel is None:
+        raise ProblemError("not_found", f"there is no channel {channel_id}")
+    now = moment(now_ms)
+    return Notification.objects.create(
+        channel=channel,
+        facts=telling.test_facts(channel, by=by, now_ms=now_ms),
+        next_at=now,
+        created_at=now,
+    )
+
+
+def _check_url(url: str) -> None:
+    if not url or len(url) > URL_CHARACTERS_MAX:
+        raise InvalidArgument(f"an address has 1 to {URL_CHARACTERS_MAX} characters")
+    try:
+        parsed(url, policy.configured())
+    except RefusedTarget as refusal:
+        raise InvalidArgument(str(refusal)) from refusal
+
+
+def _check_recipients(recipients: tuple[str, ...]) -> None:
+    if not 1 <= len(recipients) <= RECIPIENTS_MAX:
+        raise InvalidArgument(f"mail goes to 1 to {RECIPIENTS_MAX} recipients")
+    for recipient in recipients:
+        try:
+            validate_email(recipient)
+        except ValidationError as error:
+            raise InvalidArgument(f"{recipient!r} is no address of mail") from error

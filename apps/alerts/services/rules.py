@@ -1,0 +1,179 @@
+"""Rules and silences, as operators make, change and end them. Knows rows.
+
+A change names the version it was made from, so that nobody overwrites what another has changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+
+from apps.alerts.kinds import KINDS, THRESHOLD_MAX, Kind, Scope, Severity
+from apps.alerts.models import AlertRule, Silence
+from apps.alerts.models.fields import (
+    NAME_CHARACTERS_MAX,
+    SUBJECT_CHARACTERS_MAX,
+    TEXT_CHARACTERS_MAX,
+)
+from apps.alerts.models.rules import PENDING_S_MAX
+from apps.alerts.services.locking import locked_watch
+from apps.core.exceptions import ProblemError
+from apps.core.moments import moment
+from apps.engine.errors import InvalidArgument
+
+# An evaluation looks at every one.
+RULES_MAX = 200
+# A silence that is longer was meant to be a rule that is disabled.
+SILENCE_MS_MAX = 30 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTerms:
+    """What a rule says."""
+
+    name: str
+    kind: str
+    threshold: float
+    scope: str = Scope.ANY
+    subject: str = ""
+    pending_s: int = 60
+    severity: str = Severity.WARNING
+    enabled: bool = True
+
+    def columns(self) -> Mapping[str, object]:
+        """Return the values by column; raise InvalidArgument for one a rule cannot have."""
+        if not 1 <= len(self.name.strip()) <= len(self.name) <= NAME_CHARACTERS_MAX:
+            raise InvalidArgument(f"a name has 1 to {NAME_CHARACTERS_MAX} characters")
+        if self.kind not in list(Kind):
+            raise InvalidArgument(f"{self.kind!r} is no kind of alert")
+        if self.severity not in list(Severity):
+            raise InvalidArgument(f"{self.severity!r} is no severity")
+        check_scope(self.scope, self.subject)
+        if self.scope != Scope.ANY and not KINDS[Kind(self.kind)].by_group:
+            raise InvalidArgument(f"{self.kind} is about the broker, not about a group")
+        if not 0 < self.threshold <= THRESHOLD_MAX:
+            raise InvalidArgument("a threshold is more than 0")
+        if not 0 <= self.pending_s <= PENDING_S_MAX:
+            raise InvalidArgument(f"pending_s is from 0 to {PENDING_S_MAX}")
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "threshold": self.threshold,
+            "scope": self.scope,
+            "subject": self.subject,
+            "pending_s": self.pending_s,
+            "severity": self.severity,
+            "enabled": self.enabled,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceTerms:
+    """What is silenced, from when to when, and why; an empty `kind` is any."""
+
+    kind: str = ""
+    scope: str = Scope.ANY
+    subject: str = ""
+    starts_ms: int
+    ends_ms: int
+    reason: str
+
+
+def check_scope(scope: str, subject: str) -> None:
+    """Raise InvalidArgument for a scope without its subject, or the other way round."""
+    if scope not in list(Scope):
+        raise InvalidArgument(f"{scope!r} is no scope: any, prefix or name")
+    if (scope == Scope.ANY) != (subject == ""):
+        raise InvalidArgument("a prefix or a name needs a subject, and any has none")
+    if len(subject) > SUBJECT_CHARACTERS_MAX or "\0" in subject:
+        raise InvalidArgument(f"a subject has at most {SUBJECT_CHARACTERS_MAX} characters")
+
+
+def create_rule(*, terms: RuleTerms, by: str, now_ms: int) -> AlertRule:
+    """Make a rule; the next evaluation looks at it.
+
+    Raises InvalidArgument, and `conflict` where the name is taken or there are too many rules.
+    """
+    columns = terms.columns()
+    if AlertRule.objects.count() >= RULES_MAX:
+        raise ProblemError("conflict", f"there are {RULES_MAX} rules, and there may be no more")
+    now = moment(now_ms)
+    try:
+        with transaction.atomic():
+            return AlertRule.objects.create(
+                **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
+            )
+    except IntegrityError as error:
+        raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
+
+
+def change_rule(*, rule_id: int, terms: RuleTerms, version: int, by: str, now_ms: int) -> AlertRule:
+    """Have a rule say something else.
+
+    Raises InvalidArgument, `not_found`, and `conflict` where it has another version or the name is
+    another rule's.
+    """
+    columns = terms.columns()
+    try:
+        with transaction.atomic():
+            changed = AlertRule.objects.filter(pk=rule_id, version=version).update(
+                **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
+            )
+    except IntegrityError as error:
+        raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
+    if not changed:
+        _refuse_change("rule", rule_id, AlertRule.objects.filter(pk=rule_id).exists())
+    return AlertRule.objects.get(pk=rule_id)
+
+
+def delete_rule(*, rule_id: int, by: str) -> None:
+    """Delete a rule; its open alerts end with the next evaluation. Raises `not_found`."""
+    del by
+    with transaction.atomic():
+        locked_watch()
+        count, _ = AlertRule.objects.filter(pk=rule_id).delete()
+    if not count:
+        raise ProblemError("not_found", f"there is no rule {rule_id}")
+
+
+def create_silence(*, terms: SilenceTerms, by: str, now_ms: int) -> Silence:
+    """Have nobody be told of some alerts for a time. Raises InvalidArgument."""
+    check_scope(terms.scope, terms.subject)
+    if terms.kind and terms.kind not in list(Kind):
+        raise InvalidArgument(f"{terms.kind!r} is no kind of alert")
+    if not 1 <= len(terms.reason.strip()) <= len(terms.reason) <= TEXT_CHARACTERS_MAX:
+        raise InvalidArgument(f"a reason has 1 to {TEXT_CHARACTERS_MAX} characters")
+    if not max(terms.starts_ms, now_ms) < terms.ends_ms:
+        raise InvalidArgument("a silence ends after it begins, and not before now")
+    if terms.ends_ms - terms.starts_ms > SILENCE_MS_MAX:
+        raise InvalidArgument(f"a silence is at most {SILENCE_MS_MAX // 86_400_000} days long")
+    return Silence.objects.create(
+        kind=terms.kind,
+        scope=terms.scope,
+        subject=terms.subject,
+        starts_at=moment(terms.starts_ms),
+        ends_at=moment(terms.ends_ms),
+        reason=terms.reason,
+        created_by=by,
+        created_at=moment(now_ms),
+    )
+
+
+def end_silence(*, silence_id: int, by: str, now_ms: int) -> Silence:
+    """End a silence before its time. Raises `not_found`, and `conflict` for one that is over."""
+    now = moment(now_ms)
+    ended = Silence.objects.filter(pk=silence_id, ended_at=None, ends_at__gt=now).update(
+        ended_at=now, ended_by=by
+    )
+    found = Silence.objects.filter(pk=silence_id).first()
+    if found is None:
+        raise ProblemError("not_found", f"there is no silence {silence_id}")
+    if not ended:
+        raise ProblemError("conflict", "the silence is over")
+    return found
+
+
+def _refuse_change(what: str, number: int, is_there: bool) -> None:
+    if not is_there:
+        raise ProblemError("not_found", f"there is no {what} {number}")
+    raise ProblemError("conflict", f"somebody has changed the {what} meanwhile: look again")

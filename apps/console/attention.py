@@ -1,0 +1,98 @@
+"""What of the alerts the overview says: which fire, and whether anybody looks. Asks no database.
+
+Readings come from another thread every few seconds, so that the overview is there while the
+database is away, and says then of when it is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from apps.alerts.selectors import Attention
+from apps.console.alerts import AlertRow, age_s, alert_row
+from apps.console.freshness import State, aged
+from apps.engine.clock import Clock
+
+# Readings come every 3 s; from a database that is away each takes some seconds longer to fail.
+OLD_AFTER_MS = 20_000
+# Rules are looked at every 5 s.
+LOOKED_S_MAX = 60
+
+
+class AttentionPicture(TypedDict):
+    """What needs somebody; `level` is how much, and `note` says when nobody knows."""
+
+    level: str
+    note: str
+    alerts: list[AlertRow]
+    firing: int
+    acknowledged: int
+    pending: int
+    looked_s: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    found: Attention
+    taken_ms: int
+    wall_ms: int
+
+
+class AttentionWatch:
+    """Keeps the newest reading, and tells what it means by now."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        # One attribute, replaced as a whole: readings come from another thread.
+        self._reading: _Reading | None = None
+
+    def take(self, read: Callable[[], Attention], *, clock: Clock) -> None:
+        """Read and keep the reading; raise what `read` raises, and keep the last one then."""
+        taken_ms, wall_ms = clock.monotonic_ms(), clock.wall_ms()
+        self._reading = _Reading(found=read(), taken_ms=taken_ms, wall_ms=wall_ms)
+
+    def forget(self) -> None:
+        """Know nothing again."""
+        self._reading = None
+
+    def picture(self, *, clock: Clock) -> AttentionPicture:
+        """Return what needs somebody now."""
+        reading = self._reading
+        if reading is None:
+            return _nothing(note="")
+        passed_ms = clock.monotonic_ms() - reading.taken_ms
+        state, note = aged(passed_ms, OLD_AFTER_MS)
+        now_ms = reading.wall_ms + passed_ms
+        found = reading.found
+        looked_s = age_s(found.looked_at, now_ms)
+        level = "none"
+        if found.alerts:
+            is_critical = any(alert.severity == "critical" for alert in found.alerts)
+            level = "critical" if is_critical else "warning"
+        elif state is not State.FRESH or (looked_s is not None and looked_s > LOOKED_S_MAX):
+            level = "stale"
+        return {
+            "level": level,
+            "note": note,
+            "alerts": [alert_row(alert, now_ms=now_ms) for alert in found.alerts],
+            "firing": found.firing,
+            "acknowledged": found.acknowledged,
+            "pending": found.pending,
+            "looked_s": looked_s,
+        }
+
+
+def _nothing(*, note: str) -> AttentionPicture:
+    return {
+        "level": "none",
+        "note": note,
+        "alerts": [],
+        "firing": 0,
+        "acknowledged": 0,
+        "pending": 0,
+        "looked_s": None,
+    }
+
+
+watch = AttentionWatch()
+"""What this process has read; filled where the broker is."""
