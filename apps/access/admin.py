@@ -20,6 +20,7 @@ from django.http import HttpRequest
 from apps.access import policy, selectors, snapshot, tokens
 from apps.access.models import AccountRole, ApiToken, Grant
 from apps.access.snapshot import words_of
+from apps.audit.admin import AuditedAdmin
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
 
@@ -45,7 +46,7 @@ class RoleInline(InlineBase):
 
 
 @admin.register(User)
-class AccountAdmin(UserBase):
+class AccountAdmin(AuditedAdmin, UserBase):
     """Accounts with their roles."""
 
     list_display = ["username", "role", "is_superuser", "is_active", "last_login"]
@@ -108,7 +109,7 @@ class GrantForm(FormBase):
 
 
 @admin.register(Grant)
-class GrantAdmin(GrantBase):
+class GrantAdmin(AuditedAdmin, GrantBase):
     """Grants of all accounts."""
 
     form = GrantForm

@@ -1,7 +1,6 @@
-"""Admin of the audit log, to look at; and accounts, whose changes go into it.
+"""Admin of the audit log, to look at; and what other admins are made of whose changes go into it.
 
-Accounts and their groups have no services of ours: Django's admin alone changes them, so what it
-changes is kept here.
+Rows without a service of ours are changed by the admin alone, so what it changes is kept here.
 """
 
 # Django names the arguments of these methods, whether we need them or not.
@@ -10,11 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.contrib.auth.admin import GroupAdmin, UserAdmin
-from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
 from apps.audit.models import AuditEntry
 from apps.audit.services import recorded
@@ -114,27 +111,3 @@ def _fields_of(message: Any) -> str:  # Django's account of a change: a list, or
     parts = message if isinstance(message, list) else []
     fields = [name for part in parts for name in part.get("changed", {}).get("fields", [])]
     return f"fields: {', '.join(map(str, fields))}" if fields else ""
-
-
-class AuditedUserAdmin(AuditedAdmin, UserAdmin):  # type: ignore[type-arg]
-    """Accounts."""
-
-    def user_change_password(
-        self,
-        request: HttpRequest,
-        id: str,  # noqa: A002
-        form_url: str = "",
-    ) -> HttpResponse:
-        """Change a password in one transaction with its entry."""
-        with transaction.atomic():
-            return super().user_change_password(request, id, form_url)
-
-
-class AuditedGroupAdmin(AuditedAdmin, GroupAdmin):
-    """Groups of accounts."""
-
-
-admin.site.unregister(User)
-admin.site.unregister(Group)
-admin.site.register(User, AuditedUserAdmin)
-admin.site.register(Group, AuditedGroupAdmin)
