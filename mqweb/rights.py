@@ -20,7 +20,15 @@ _SEE = on_cluster(Action.GET)
 _DECIDE = on_cluster(Action.DECIDE)
 _RUN = on_cluster(Action.RUN)
 _ADMINISTER = on_cluster(Action.ADMINISTER)
+_PEEK = on_cluster(Action.PEEK)
+_CARE = on_cluster(Action.CARE)
+_UPDATE = on_cluster(Action.UPDATE)
 _SEE_GROUP = on_group(Action.GET)
+_CARE_OF_QUEUE = on_group(Action.CARE)
+_CARE_OF_LOCK = on_group_of_lock(Action.CARE)
+_SEE_GROUP_PAGE = on_group(Action.GET, part="name")
+_RESET_PAGE = on_group(Action.RESET, part="name")
+_PEEK_TOPIC_PAGE = on_topic(Action.PEEK, part="name")
 
 _API: dict[str, dict[str, Row]] = {
     "clockwork": {"GET": _SEE},
@@ -38,6 +46,15 @@ _API: dict[str, dict[str, Row]] = {
     },
     "groups/<str:group>/rebalances": {"GET": _SEE_GROUP},
     "groups/<str:group>/offsets": {"GET": _SEE_GROUP},
+    "groups/<str:group>/offsets:preview": {"POST": on_group(Action.RESET)},
+    "groups/<str:group>/offsets:apply": {"POST": on_group(Action.RESET)},
+    "groups/<str:group>/offsets:undo": {"POST": on_group(Action.RESET)},
+    "groups/<str:group>/offset-resets": {"GET": _SEE_GROUP},
+    "groups/<str:group>/assignment:what-if": {"GET": _SEE_GROUP},
+    "groups/<str:group>/queues/<str:topic>/<int:queue>:suspend": {"POST": _CARE_OF_QUEUE},
+    "groups/<str:group>/queues/<str:topic>/<int:queue>:resume": {"POST": _CARE_OF_QUEUE},
+    "groups/<str:group>/queues/<str:topic>/<int:queue>:skip": {"POST": _CARE_OF_QUEUE},
+    "groups/<str:group>/queues/<str:topic>/<int:queue>:park": {"POST": _CARE_OF_QUEUE},
     "groups/<str:group>/lag": {"GET": _SEE_GROUP},
     "groups/<str:group>/blocked": {"GET": _SEE_GROUP},
     "groups/<str:group>/retries": {"GET": _SEE_GROUP},
@@ -61,6 +78,27 @@ _API: dict[str, dict[str, Row]] = {
     "jobs": {"GET": _SEE},
     "jobs/<str:job>": {"GET": _SEE},
     "jobs/<str:job>:cancel": {"POST": on_cluster(Action.REDRIVE)},
+    # Keys of messages are shown, and what consumers said of their failures.
+    "messages/<path:message_id>/trace": {"GET": _PEEK},
+    "alerts": {"GET": _SEE},
+    "alerts/<str:alert>": {"GET": _SEE},
+    "alerts/<str:alert>:acknowledge": {"POST": _CARE},
+    "alert-rules": {"GET": _SEE, "POST": _UPDATE},
+    "alert-rules/<str:rule>": {"GET": _SEE, "PUT": _UPDATE, "DELETE": _UPDATE},
+    "silences": {"GET": _SEE, "POST": _CARE},
+    "silences/<str:silence>:end": {"POST": _CARE},
+    # An address that is told of alerts may hold a secret.
+    "alert-channels": {"GET": _ADMINISTER, "POST": _ADMINISTER},
+    "alert-channels/<str:channel>": {
+        "GET": _ADMINISTER,
+        "PUT": _ADMINISTER,
+        "DELETE": _ADMINISTER,
+    },
+    "alert-channels/<str:channel>:test": {"POST": _ADMINISTER},
+    "alert-channels/<str:channel>/deliveries": {"GET": _ADMINISTER},
+    "audit": {"GET": _ADMINISTER},
+    "audit:export": {"GET": _ADMINISTER},
+    "audit/<str:number>": {"GET": _ADMINISTER},
     "series": {"GET": _SEE},
     "series/<str:name>": {"GET": _SEE},
     "pipelines/jobs": {"GET": _SEE},
@@ -91,7 +129,43 @@ _API: dict[str, dict[str, Row]] = {
 
 _PAGES: dict[str, dict[str, Row]] = {
     "": {"GET": _SEE},
+    "preferences": {"POST": EVERYBODY},
     "locks": {"GET": _SEE},
+    "locks/open": {"GET": _SEE},
+    "locks/<str:lock>/": {"GET": on_group_of_lock(Action.GET)},
+    # It shows the message that is in the way.
+    "locks/<str:lock>/confirm": {"GET": on_group_of_lock(Action.CARE, Action.RELEASE)},
+    "locks/<str:lock>/release": {"POST": on_group_of_lock(Action.RELEASE)},
+    "locks/<str:lock>/suspend": {"POST": _CARE_OF_LOCK},
+    "locks/<str:lock>/resume": {"POST": _CARE_OF_LOCK},
+    "locks/<str:lock>/skip": {"POST": _CARE_OF_LOCK},
+    "locks/<str:lock>/park": {"POST": _CARE_OF_LOCK},
+    "alerts": {"GET": _SEE},
+    "alerts/history": {"GET": _SEE},
+    "alerts/attention": {"GET": _SEE},
+    "alerts/<int:number>": {"GET": _SEE},
+    "alerts/<int:number>/acknowledge": {"POST": _CARE},
+    "alerts/rules": {"GET": _SEE},
+    "alerts/rules/new": {"GET": _UPDATE},
+    "alerts/rules/create": {"POST": _UPDATE},
+    "alerts/rules/<int:number>": {"GET": _SEE},
+    "alerts/rules/<int:number>/change": {"POST": _UPDATE},
+    "alerts/rules/<int:number>/delete": {"POST": _UPDATE},
+    "alerts/silences": {"GET": _SEE},
+    "alerts/silences/create": {"POST": _CARE},
+    "alerts/silences/<int:number>/end": {"POST": _CARE},
+    "alerts/channels": {"GET": _ADMINISTER},
+    "alerts/channels/create": {"POST": _ADMINISTER},
+    "alerts/channels/<int:number>": {"GET": _ADMINISTER},
+    "alerts/channels/<int:number>/change": {"POST": _ADMINISTER},
+    "alerts/channels/<int:number>/delete": {"POST": _ADMINISTER},
+    "alerts/channels/<int:number>/test": {"POST": _ADMINISTER},
+    "audit": {"GET": _ADMINISTER},
+    "audit/<int:number>": {"GET": _ADMINISTER},
+    "messages": {"GET": _PEEK},
+    "messages/export": {"GET": _PEEK},
+    "messages/<path:message_id>/trace": {"GET": _PEEK},
+    "messages/<path:message_id>": {"GET": _PEEK},
     "delays": {"GET": _SEE},
     "delays/cancel": {"POST": _DECIDE},
     "delays/deliver-now": {"POST": _DECIDE},
@@ -119,6 +193,22 @@ _PAGES: dict[str, dict[str, Row]] = {
     "pipelines/runs/<int:number>/cancel": {"POST": _RUN},
     "pipelines/runs/<int:number>/rerun": {"POST": _RUN},
     "pipelines/results/<str:job>/": {"GET": _SEE},
+    "topics/<str:name>/queues/<int:queue>/messages/<int:offset>": {"GET": _PEEK_TOPIC_PAGE},
+    "topics/<str:name>/queues/<int:queue>/messages/<int:offset>/raw": {"GET": _PEEK_TOPIC_PAGE},
+    "topics/<str:name>/messages": {"GET": _PEEK_TOPIC_PAGE},
+    "topics/<str:name>/produce": {
+        "GET": on_topic(Action.PUB, part="name"),
+        "POST": on_topic(Action.PUB, part="name"),
+    },
+    "topics/<str:name>/produced": {"GET": on_topic(Action.PUB, part="name")},
+    "groups/<path:name>/members/": {"GET": _SEE_GROUP_PAGE},
+    "groups/<path:name>/locks/": {"GET": _SEE_GROUP_PAGE},
+    "groups/<path:name>/retries/": {"GET": _SEE_GROUP_PAGE},
+    "groups/<path:name>/offsets/": {"GET": _SEE_GROUP_PAGE},
+    "groups/<path:name>/offsets/apply": {"POST": _RESET_PAGE},
+    "groups/<path:name>/offsets/undo": {"POST": _RESET_PAGE},
+    "groups/<path:name>/diagnosis/": {"GET": _SEE_GROUP_PAGE},
+    "groups/<path:name>/what-if/": {"GET": _SEE_GROUP_PAGE},
     "topics/<path:name>/": {"GET": on_topic(Action.GET, part="name")},
     "groups/<path:name>/": {"GET": on_group(Action.GET, part="name")},
     "problems/": {"GET": EVERYBODY},

@@ -24,7 +24,8 @@ PARTS = {
     "topic": "orders", "group": "billing", "name": "billing", "lock": "billing~orders~0",
     "code": "forbidden", "offset": "1", "number": "1", "half_offset": "1", "letter": "1",
     "job": "1", "run": "1", "file": "1", "table": "x", "stream": "x", "account": "ann",
-    "grant": "1", "token": "1", "transaction_id": "x",
+    "grant": "1", "token": "1", "transaction_id": "x", "queue": "0", "message_id": "x",
+    "alert": "1", "rule": "1", "silence": "1", "channel": "1",
 }  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def test_everybody_gets_what_the_row_says(
     row = TABLE.routes[route][method]
     where = address(route)
     parts = {name.split(":")[-1]: value for name, value in PARTS.items()}
-    if "<path:name>" in route and route.startswith("topics"):
+    if ":name>" in route and route.startswith("topics"):
         parts["name"] = "billing"
 
     for who, (client, principal) in people.items():
