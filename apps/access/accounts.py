@@ -72,7 +72,7 @@ def change_account(
         "password": password is not None,
     }
     _log.info("account_changed", extra={"account": name, "by": by, **changed})
-    return user
+    return selectors.account(name)
 
 
 def delete_account(*, name: str, by: str) -> None:
