@@ -37,7 +37,7 @@ def accounts(*, after: str = "", accounts_max: int) -> list[User]:
 def role_of(user: User) -> str:
     """Return an account's role."""
     try:
-        role: str = user.access_role.role  # type: ignore[attr-defined]
+        role: str = user.access_role.role
     except AccountRole.DoesNotExist:
         return Role.NONE.value
     return role
