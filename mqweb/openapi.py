@@ -11,6 +11,9 @@ Document = dict[str, Any]
 def add_data_plane(result: Document, **_: Any) -> Document:
     """Merge paths and components of the HTTP door; raise ValueError where both claim a row."""
     for path, operations in (openapi.paths() | lane_openapi.paths()).items():
+        for operation in operations.values():
+            # The empty one: with access off nothing is needed.
+            operation.setdefault("security", [{"bearer": []}, {}])
         _merge(result.setdefault("paths", {}).setdefault(path, {}), operations, path)
     for kind, members in openapi.components().items():
         known = result.setdefault("components", {}).setdefault(kind, {})

@@ -222,6 +222,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
+        "GrantKindEnum": ["topic", "group", "cluster"],
         "OutcomeEnum": "apps.clockwork.models.Outcome",
         "PartKindEnum": "apps.clockwork.models.Part.Kind",
         "JobKindEnum": ["resend"],

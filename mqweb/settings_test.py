@@ -36,5 +36,3 @@ if settings.MQWEB.database_url is None:
     # Only the superuser may create the test database.
     DATABASES["default"]["USER"] = embedded.SUPERUSER
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-# A good hash of passwords is slow on purpose.
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -19,7 +19,7 @@ _log = logging.getLogger("mqweb.access")
 
 def create_account(
     *, name: str, password: str | None, role: policy.Role = policy.Role.NONE, by: str
-) -> AbstractUser:
+) -> User:
     """Make an account; without a password it is a program's, which has tokens only.
 
     Raises InvalidArgument, and ProblemError `conflict` for a name that is taken.
@@ -48,7 +48,7 @@ def change_account(
     is_active: bool | None = None,
     password: str | None = None,
     by: str,
-) -> AbstractUser:
+) -> User:
     """Change what is given. A new password, or its end, closes the account's sessions and sockets.
 
     Raises ProblemError `not_found`, and `conflict` for a change after which nobody could administer
@@ -72,7 +72,7 @@ def change_account(
         "password": password is not None,
     }
     _log.info("account_changed", extra={"account": name, "by": by, **changed})
-    return user
+    return selectors.account(name)
 
 
 def delete_account(*, name: str, by: str) -> None:
@@ -133,7 +133,7 @@ def checked(**words: Any) -> policy.Grant:  # Words of any JSON type: `policy.ch
         raise InvalidArgument(str(error)) from error
 
 
-def _set_password(user: AbstractUser, password: str | None) -> None:
+def _set_password(user: User, password: str | None) -> None:
     if password is None:
         user.set_unusable_password()
         return

@@ -10,6 +10,7 @@ class AccessConfig(AppConfig):
     label = "access"
 
     def ready(self) -> None:
-        """Register the system checks."""
-        # Importing the module registers what it holds, and needs the applications to be ready.
+        """Register the system checks, and how the API's document names the ways in."""
+        # Importing the modules registers what they hold, and needs the applications to be ready.
         from apps.access import checks  # noqa: F401
+        from apps.access.api import schema  # noqa: F401

@@ -3,8 +3,7 @@
 from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import AnonymousUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Model
 
 from apps.access import asking
@@ -15,9 +14,7 @@ from apps.access.policy import CLUSTER, Action, decide
 class DecidedBackend(ModelBackend):
     """Checks passwords as Django does; rows of the admin are for those who may administer."""
 
-    def has_perm(
-        self, user_obj: AbstractBaseUser | AnonymousUser, perm: str, obj: Model | None = None
-    ) -> bool:
+    def has_perm(self, user_obj: User | AnonymousUser, perm: str, obj: Model | None = None) -> bool:
         """Say whether an account may do something in the admin."""
         if not asking.is_on():
             return super().has_perm(user_obj, perm, obj)

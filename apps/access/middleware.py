@@ -25,6 +25,8 @@ from apps.core.handlers import database_unavailable, is_api
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _ADMINS_SIGN_IN = "admin/login/"
+# Below the API's address, and read by people in a browser.
+_FOR_PEOPLE = "/api/docs/"
 
 _log = logging.getLogger("mqweb.access")
 
@@ -125,7 +127,7 @@ def _refused(request: HttpRequest, denied: Denied) -> HttpResponseBase:
     if denied.code == "forbidden":
         extra = {"path": request.path, "method": request.method, "detail": str(denied)}
         _log.warning("request_forbidden", extra=extra)
-    if is_api(request):
+    if is_api(request) and not request.path.startswith(_FOR_PEOPLE):
         headers = {"WWW-Authenticate": denied.challenge} if denied.challenge else {}
         return problem_response(request, denied.code, str(denied), headers=headers)
     if denied.code == "unauthenticated":

@@ -2,7 +2,7 @@
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
 from apps.access.models import AccountRole, ApiToken, Grant, Role
@@ -11,7 +11,7 @@ from apps.core.exceptions import ProblemError
 _ROW_MAX = 2**63 - 1
 
 
-def account(name: str) -> AbstractUser:
+def account(name: str) -> User:
     """Return an account; raise ProblemError `not_found`."""
     found = get_user_model().objects.select_related("access_role").filter(username=name).first()
     if found is None:
@@ -19,9 +19,9 @@ def account(name: str) -> AbstractUser:
     return found
 
 
-def accounts(*, after: str = "", accounts_max: int) -> list[AbstractUser]:
+def accounts(*, after: str = "", accounts_max: int) -> list[User]:
     """Return accounts by name, those after `after`, with role and numbers of grants and tokens."""
-    rows: QuerySet[AbstractUser] = (
+    rows: QuerySet[User] = (
         get_user_model()
         .objects.select_related("access_role")
         .annotate(
@@ -34,16 +34,16 @@ def accounts(*, after: str = "", accounts_max: int) -> list[AbstractUser]:
     return list(rows[:accounts_max])
 
 
-def role_of(user: AbstractUser) -> str:
+def role_of(user: User) -> str:
     """Return an account's role."""
     try:
-        role: str = user.access_role.role  # type: ignore[attr-defined]
+        role: str = user.access_role.role
     except AccountRole.DoesNotExist:
         return Role.NONE.value
     return role
 
 
-def may_sign_in(user: AbstractUser) -> bool:
+def may_sign_in(user: User) -> bool:
     """Say whether an account has a password and is active."""
     return user.is_active and user.has_usable_password()
 

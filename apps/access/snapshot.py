@@ -11,7 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from apps.access import internal, policy
@@ -71,7 +71,7 @@ def build() -> policy.Book:
     return policy.Book(version=version, accounts=accounts, tokens={own.digest: own, **tokens})
 
 
-def _account_of(user: AbstractUser, role: str, grants: Iterable[policy.Grant]) -> Account:
+def _account_of(user: User, role: str, grants: Iterable[policy.Grant]) -> Account:
     principal = policy.Principal(
         user.get_username(),
         [*policy.grants_of(policy.Role(role)), *grants],

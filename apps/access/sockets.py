@@ -82,7 +82,7 @@ def _by_session(scope: Event) -> Rights:
     engine = import_module(settings.SESSION_ENGINE)
     request = HttpRequest()
     request.session = engine.SessionStore(cookies.get(settings.SESSION_COOKIE_NAME))
-    request.user = get_user(request)  # type: ignore[assignment]
+    request.user = get_user(request)
     client = scope.get("client")
     request.META["REMOTE_ADDR"] = client[0] if client else ""
     return asking.by_session(request)

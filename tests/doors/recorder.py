@@ -19,7 +19,14 @@ from apps.engine.grouptypes import (
     Rebalance,
 )
 from apps.engine.searchtypes import SearchRequest, SearchResult
-from apps.engine.transactiontypes import Begun, Check, Ended, Outcome, TransactionStatus
+from apps.engine.transactiontypes import (
+    Begun,
+    Check,
+    Ended,
+    Outcome,
+    PendingTransaction,
+    TransactionStatus,
+)
 from apps.engine.types import (
     AckMode,
     Appended,
@@ -136,6 +143,13 @@ class Recorder:
         self.appends.append(([batch], ack))
         return await self._engine.begin_transaction(
             batch, producer_group=producer_group, check_immunity_ms=check_immunity_ms, ack=ack
+        )
+
+    def transactions(
+        self, *, producer_group: str | None = None, after: int = -1, messages_max: int = 100
+    ) -> Later[list[PendingTransaction]]:
+        return self._engine.transactions(
+            producer_group=producer_group, after=after, messages_max=messages_max
         )
 
     def end_transaction(

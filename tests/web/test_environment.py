@@ -123,9 +123,26 @@ def test_loopback_addresses_are_taken(host: str) -> None:
     assert env.read({"MQWEB_HOST": host}).host == host
 
 
-def test_token_authentication_is_refused_and_not_pretended() -> None:
-    with pytest.raises(env.Refused, match="no token authentication"):
-        env.read({"MQWEB_AUTH": "token", "MQWEB_HOST": "0.0.0.0"})
+def test_an_address_for_others_needs_access_to_be_on() -> None:
+    with pytest.raises(env.Refused, match="loopback address only"):
+        env.read({"MQWEB_HOST": "0.0.0.0"})
+
+    found = env.read({"MQWEB_HOST": "0.0.0.0", "MQWEB_AUTH": "on", "MQWEB_SECRET_KEY": "k" * 50})
+
+    assert (found.host, found.own_host, found.auth) == ("0.0.0.0", "127.0.0.1", "on")
+    assert found.celery_broker_url == "mqweb://127.0.0.1:8000//"
+    assert found.is_own_celery_broker
+
+
+def test_access_needs_a_key_of_its_own() -> None:
+    with pytest.raises(env.Refused, match="needs MQWEB_SECRET_KEY"):
+        env.read({"MQWEB_AUTH": "on"})
+
+
+def test_another_celery_broker_gets_no_token_of_ours() -> None:
+    found = env.read({"CELERY_BROKER_URL": "mqweb://elsewhere:8000//"})
+
+    assert not found.is_own_celery_broker
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 
@@ -119,7 +119,7 @@ class TokenCreate(StrictSerializer):
     """Body of a POST: a new token."""
 
     account = StrictTextField(max_length=150)
-    label = StrictTextField(max_length=80, help_text="What it is for.")
+    label = StrictTextField(max_length=80, help_text="What it is for.")  # type: ignore[assignment]
     scopes = Scope(many=True, required=False)
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
 
@@ -129,7 +129,7 @@ class TokenDocument(serializers.Serializer[Any]):
 
     token = serializers.CharField(help_text="Its number.")
     account = serializers.CharField()
-    label = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
     prefix = serializers.CharField(help_text="How the secret begins.")
     scopes = Scope(many=True)
     expires_at = serializers.DateTimeField(allow_null=True)
@@ -153,7 +153,7 @@ class TokenList(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-def rendered_account(user: AbstractUser) -> dict[str, object]:
+def rendered_account(user: User) -> dict[str, object]:
     """Build the JSON shape of an account."""
     return {
         "account": user.get_username(),

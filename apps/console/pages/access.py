@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext
@@ -258,7 +258,7 @@ def _back(request: HttpRequest) -> str:
     return _address(name) if name else _LIST
 
 
-def _account_row(user: AbstractUser) -> dict[str, object]:
+def _account_row(user: User) -> dict[str, object]:
     return {
         "name": user.get_username(),
         "role": selectors.role_of(user),

@@ -24,7 +24,6 @@ from apps.doors.http.rights import EVERYTHING
 from apps.doors.http.shapes import OutgoingMessage, budget, empty_decoder
 from apps.doors.http.times import rfc3339
 from apps.engine.api import EngineAPI
-from apps.engine.codec.layout import HALF_TOPIC
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
 from apps.engine.errors import UnknownTransaction
@@ -142,13 +141,11 @@ async def _ended(call: Call, outcome: Outcome) -> Answer:
 async def _require(call: Call) -> None:
     """Raise Denied unless the caller may send to the topic of the transaction, or decide for it.
 
-    An id says where the half message is. What is not stored yet has no id, and one that is stored
-    and not pending was decided: to end it again changes nothing.
+    An id says where the half message is. One that is not pending was decided, and to end it again
+    changes nothing; or it is none yet, and cannot become one on the way from here to the engine:
+    nothing is waited for where no later one is pending either.
     """
-    halves = call.engine.own_ranges(HALF_TOPIC).get(HALF_TOPIC, [])
     half_offset = _half_offset(call.token)
-    if not any(held.min_offset <= half_offset < held.max_offset for held in halves):
-        raise UnknownTransaction("this is the id of no transaction")
     for pending in await settled(call.engine.transactions(after=half_offset - 1, messages_max=1)):
         if pending.half_offset == half_offset:
             call.rights.require(topic(pending.topic), Action.PUB, Action.DECIDE)

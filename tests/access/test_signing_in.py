@@ -1,0 +1,188 @@
+"""Signing in and out: what is told, what is counted, and what becomes of sessions."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from apps.access import accounts, asking, snapshot
+from apps.access.policy import Role
+from apps.access.throttle import (
+    ACCOUNT_FAILURES_MAX,
+    ADDRESS_FAILURES_MAX,
+    WINDOW_MS,
+    Failures,
+)
+from apps.console.pages import signin
+from tests.doors.fake_engine import ManualClock
+
+PASSWORD = "Correct horse 1"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    """Stop the time of sessions and of wrong passwords."""
+    stopped = ManualClock()
+    monkeypatch.setattr(asking, "clock", stopped)
+    monkeypatch.setattr(asking.gate, "_clock", stopped)
+    monkeypatch.setattr(signin, "failures", Failures(stopped))
+    return stopped
+
+
+@pytest.fixture
+def vera(closed: None, clock: ManualClock) -> Client:
+    """Return a browser, for somebody who has an account."""
+    accounts.create_account(name="vera", password=PASSWORD, role=Role.VIEWER, by="t")
+    accounts.create_account(name="root", password=PASSWORD, role=Role.ADMIN, by="t")
+    accounts.create_account(name="shop", password=None, by="t")
+    snapshot.publish()
+    return Client()
+
+
+def sign_in(browser: Client, name: str, password: str, **more: str) -> Any:
+    return browser.post("/sign-in", {"name": name, "password": password, **more})
+
+
+def test_a_good_password_leads_to_where_one_wanted_to_go(vera: Client) -> None:
+    sent = vera.get("/clockwork")
+    page = vera.get(sent.headers["Location"])
+    answer = sign_in(vera, "vera", PASSWORD, next="/clockwork")
+
+    assert sent.headers["Location"] == "/sign-in?next=%2Fclockwork"
+    assert b'name="next" value="/clockwork"' in page.content
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/clockwork")
+    assert vera.get("/problems/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "target", ["https://evil.example/", "//evil.example", "javascript:alert(1)", "\\\\evil", ""]
+)
+def test_nobody_is_led_away_from_here(vera: Client, target: str) -> None:
+    assert sign_in(vera, "vera", PASSWORD, next=target).headers["Location"] == "/"
+
+
+def test_who_is_not_known_and_who_is_wrong_are_told_the_same(vera: Client) -> None:
+    told = [
+        sign_in(vera, name, password)
+        for name, password in (
+            ("vera", "wrong"), ("nobody", "wrong"), ("shop", ""), ("shop", "!"), ("ve\0ra", "x"),
+        )
+    ]  # fmt: skip
+
+    assert {answer.status_code for answer in told} == {401}
+    assert all(b"Name or password is wrong." in answer.content for answer in told)
+    assert all(b"wrong</" not in answer.content for answer in told), "a password is never echoed"
+
+
+def test_the_session_gets_a_new_key(vera: Client) -> None:
+    vera.session.save()
+    vera.cookies["mqweb_session"] = vera.session.session_key
+    before = vera.cookies["mqweb_session"].value
+
+    sign_in(vera, "vera", PASSWORD)
+
+    assert vera.cookies["mqweb_session"].value != before
+    assert not Session.objects.filter(pk=before).exists()
+
+
+def test_too_many_wrong_passwords_close_the_account_for_a_while(
+    vera: Client, clock: ManualClock
+) -> None:
+    for _ in range(ACCOUNT_FAILURES_MAX):
+        assert sign_in(vera, "vera", "wrong").status_code == 401
+
+    closed = sign_in(vera, "VERA", PASSWORD)
+    other = sign_in(Client(), "root", PASSWORD)
+    clock.now_ms += WINDOW_MS
+    again = sign_in(vera, "vera", PASSWORD)
+
+    assert closed.status_code == 429
+    assert closed.headers["Retry-After"] == str(WINDOW_MS // 1000)
+    assert b"Try again in 15 minutes." in closed.content
+    assert other.status_code == 303
+    assert again.status_code == 303
+
+
+def test_an_address_that_tries_many_names_is_stopped_too(clock: ManualClock) -> None:
+    failures = Failures(clock)
+    for number in range(ADDRESS_FAILURES_MAX):
+        failures.note(f"name{number}", "192.0.2.1")
+
+    assert failures.wait_ms("fresh", "192.0.2.1") == WINDOW_MS
+    assert failures.wait_ms("fresh", "192.0.2.2") == 0
+    clock.now_ms += WINDOW_MS
+    assert failures.wait_ms("fresh", "192.0.2.1") == 0
+
+
+@pytest.mark.parametrize(
+    ("steps_ms", "status"),
+    [
+        ([asking.SESSION_IDLE_MS_MAX - 1], 200),
+        ([asking.SESSION_IDLE_MS_MAX], 302),
+        ([asking.SESSION_IDLE_MS_MAX - 1] * 5 + [asking.SESSION_IDLE_MS_MAX // 2], 200),
+        ([asking.SESSION_IDLE_MS_MAX - 1] * 6 + [10], 302),
+    ],
+)
+def test_a_session_ends_when_it_is_old_or_idle(
+    vera: Client, clock: ManualClock, steps_ms: list[int], status: int
+) -> None:
+    sign_in(vera, "vera", PASSWORD)
+    assert vera.get("/api/docs/").status_code == 200
+
+    for step_ms in steps_ms:
+        clock.now_ms += step_ms
+        answer = vera.get("/api/docs/")
+
+    assert answer.status_code == status
+
+
+def test_signing_out_ends_the_session_on_this_side(vera: Client) -> None:
+    sign_in(vera, "vera", PASSWORD)
+    key = vera.cookies["mqweb_session"].value
+
+    answer = vera.post("/sign-out")
+
+    assert answer.headers["Location"] == "/sign-in"
+    assert not Session.objects.filter(pk=key).exists()
+    vera.cookies["mqweb_session"] = key
+    assert vera.get("/api/docs/").status_code == 302
+
+
+@pytest.mark.parametrize("change", [{"is_active": False}, {"password": "Another horse 2"}])
+def test_a_closed_account_and_a_new_password_end_sessions(
+    vera: Client, change: dict[str, Any]
+) -> None:
+    sign_in(vera, "vera", PASSWORD)
+    assert vera.get("/api/docs/").status_code == 200
+
+    accounts.change_account(name="vera", by="t", **change)
+    snapshot.publish()
+
+    assert vera.get("/api/docs/").status_code == 302
+
+
+def test_the_forms_need_their_csrf_token(vera: Client) -> None:
+    strict = Client(enforce_csrf_checks=True)
+
+    assert sign_in(strict, "vera", PASSWORD).status_code == 403
+    assert strict.post("/sign-out").status_code == 403
+
+
+def test_who_is_signed_in_is_on_every_page(vera: Client) -> None:
+    sign_in(vera, "root", PASSWORD)
+
+    page = vera.get("/access").content.decode()
+
+    assert '<span title="Signed in">root</span>' in page
+    assert "Sign out" in page
+
+
+def test_names_are_hostile_text(vera: Client) -> None:
+    name = '<script>alert("x")</script>'
+
+    answer = vera.post("/sign-in", {"name": name, "password": "x", "next": f'/"{name}'})
+
+    assert name.encode() not in answer.content
+    assert get_user_model().objects.filter(username=name).count() == 0
