@@ -97,24 +97,34 @@ def refused(
     code: str,
     detail: str = "",
     reason: str = "",
+    origin: origins.Origin | None = None,
 ) -> None:
     """Keep that something was refused: the first of a minute at once, further ones as a count.
+
+    `origin` is for doors that have no middleware to say where their callers come from.
 
     What cannot be written now, because the database is away, is counted and written later. May be
     called as often as somebody knocks: a minute makes at most some two hundred entries of a
     process. It asks the database, so not to be called on an event loop; see `count_refusal`.
     """
-    _note(_refusal(by, act, kind, name, code, detail, reason))
+    _note(_refusal(by, act, kind, name, code, detail, reason, origin=origin))
 
 
 def count_refusal(
-    *, by: str, act: str = "access.refused", kind: str, name: str, code: str, detail: str = ""
+    *,
+    by: str,
+    act: str = "access.refused",
+    kind: str,
+    name: str,
+    code: str,
+    detail: str = "",
+    origin: origins.Origin | None = None,
 ) -> None:
-    """Count a refusal without asking the database; `write_refusals` writes it within seconds.
+    """Count a refusal without asking the database; the broker writes it within ten seconds.
 
-    For doors that are served on an event loop.
+    For doors that are served on an event loop; `origin` as in `refused`.
     """
-    _tally.note(_refusal(by, act, kind, name, code, detail, ""), now_ms=_now_ms())
+    _tally.note(_refusal(by, act, kind, name, code, detail, "", origin=origin), now_ms=_now_ms())
 
 
 def write_refusals(*, is_last: bool = False) -> int:
@@ -235,7 +245,15 @@ def _refusal_of(recording: Recording, error: EngineError | ProblemError) -> Refu
 
 
 def _refusal(
-    by: str, act: str, kind: str, name: str, code: str, detail: str, reason: str
+    by: str,
+    act: str,
+    kind: str,
+    name: str,
+    code: str,
+    detail: str,
+    reason: str,
+    *,
+    origin: origins.Origin | None = None,
 ) -> Refusal:
     known: Act = act_of(act)
     return Refusal(
@@ -246,7 +264,7 @@ def _refusal(
         code=code,
         detail=detail,
         reason=reason,
-        origin=origins.current.get(),
+        origin=origin or origins.current.get(),
         request_id=requestids.current.get(),
     )
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from apps.console import frames
 from apps.console.deltas import delta_of
-from apps.console.projections import Picture, ViewState, state_of
+from apps.console.projections import Known, Picture, ViewState, state_of
 from apps.console.snapshot import Snapshot
 
 Sequence = tuple[int, int]
@@ -27,6 +27,12 @@ BEFORE_ALL: Sequence = (0, 0)
 # turn, and the next after a pause.
 AT_ONCE = 20
 PAUSE_S = 0.005
+
+# Where nearly everything changes, finding out what has takes ten times as long as sending it all:
+# then all of it is sent, and only now and then is it looked whether less has become enough.
+LARGE_CHARACTERS = 32 * 1024
+WORTH_SHARE = 0.5
+LOOK_AGAIN = 10
 
 
 def sequence_of(snapshot: Snapshot) -> Sequence:
@@ -46,6 +52,9 @@ class Channel:
         self._picture: Picture | None = None
         self._delta = ""
         self._whole = ""
+        self._whole_until = 0
+        # Versions in a row whose whole was too much to send.
+        self._cut = range(0)
 
     def take(self, picture: Picture) -> None:
         """Show a newer picture."""
@@ -54,20 +63,33 @@ class Channel:
         self.version += 1
         self._whole = ""
         self._delta = ""
-        if last is not None:
-            delta = delta_of(last, state)
-            self._delta = frames.delta(self.view, self.version, delta or {})
+        if last is not None and self.version > self._whole_until:
+            self._delta = frames.delta(self.view, self.version, delta_of(last, state) or {})
+            is_large = len(self._delta) > LARGE_CHARACTERS
+            if is_large and len(self._delta) > WORTH_SHARE * len(self._all()):
+                self._delta = ""
+                self._whole_until = self.version + LOOK_AGAIN - 1
 
     def text_after(self, version: int) -> str | None:
         """Return the frame for who has `version`: None, what changed since, or all of it."""
         if self._picture is None or self._state is None or version == self.version:
             return None
-        if version == self.version - 1 and 0 < len(self._delta) <= frames.FRAME_CHARACTERS_MAX:
-            return self._delta
+        # Who was shown nothing, because it was too much, cannot carry out what has changed of it.
+        can_follow = version == self.version - 1 and version not in self._cut
+        return self._delta if self._delta and can_follow else self._all()
+
+    def _all(self) -> str:
+        assert self._state is not None
+        assert self._picture is not None
         if not self._whole:
-            self._whole = frames.whole(
-                self.view, self.version, self._state, history=self._picture.history
-            )
+            history = self._picture.history
+            text = frames.whole(self.view, self.version, self._state, history=history)
+            if len(text) > frames.FRAME_CHARACTERS_MAX:
+                first = self._cut.start if self.version == self._cut.stop else self.version
+                self._cut = range(first, self.version + 1)
+                still: ViewState = {**self._state, "known": Known.STILL.value, "shown": None}
+                text = frames.whole(self.view, self.version, still, history=())
+            self._whole = text
         return self._whole
 
 

@@ -26,17 +26,11 @@ FRAME_CHARACTERS_MAX: Final = 1024 * 1024
 
 
 def whole(view: str, version: int, state: Mapping[str, Any], *, history: Sequence[Point]) -> str:
-    """Return all that a view shows; the charts of the overview get the minutes before it.
-
-    What would be longer than a frame may be is left out, and the page stays as it was rendered.
-    """
+    """Return all that a view shows; the charts of the overview get the minutes before it."""
     frame: dict[str, Any] = {"kind": "whole", "view": view, "version": version, "state": state}
     if view == "overview":
         frame["history"] = history
-    text = _text(frame)
-    if len(text) <= FRAME_CHARACTERS_MAX:
-        return text
-    return _text({**frame, "state": {**state, "known": "still", "shown": None}})
+    return _text(frame)
 
 
 def delta(view: str, version: int, changed: Delta) -> str:

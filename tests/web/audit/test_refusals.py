@@ -86,10 +86,14 @@ def test_a_door_on_the_loop_counts_and_somebody_else_writes(
     django_assert_num_queries: object,
 ) -> None:
     with django_assert_num_queries(0):  # type: ignore[operator]
-        services.count_refusal(by="eve", kind="topic", name="orders", code="forbidden")
+        services.count_refusal(
+            by="eve", kind="topic", name="orders", code="forbidden",
+            origin=Origin(door=Door.DATA, address="192.0.2.7"),
+        )  # fmt: skip
 
     assert services.write_refusals() == 1
-    assert AuditEntry.objects.get().name == "orders"
+    entry = AuditEntry.objects.get()
+    assert (entry.name, entry.door, entry.address) == ("orders", "data", "192.0.2.7")
 
 
 @pytest.mark.django_db

@@ -107,6 +107,4 @@ def test_a_row_that_changes_costs_a_row_and_not_the_list() -> None:
     new = json.loads(json.dumps(old))
     new["rows"][7]["held"] = 8
 
-    assert delta_of(old, new) == {
-        "~": {"rows": {"by": "name", "~": {"t7": {"~": {"held": {"=": 8}}}}}}
-    }
+    assert delta_of(old, new) == {"~": {"rows": {"by": "name", "~": {"t7": {"+": {"held": 8}}}}}}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apps.console import audience as audiences
 from apps.console import frames, relay, sockets
 from apps.console.audience import AT_ONCE, audience
 from apps.console.board import board
@@ -149,6 +150,36 @@ async def test_a_view_that_nobody_watches_costs_nothing(feed: Feed, engine: Fake
     assert watched == {"locks"}
     assert audience._channels == {}
     assert not audience.is_there
+
+
+async def test_where_nearly_everything_changes_all_of_it_is_sent_until_less_is_enough(
+    feed: Feed, engine: FakeEngine, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audiences, "LARGE_CHARACTERS", 200)
+    engine.add_topic("orders", queue_count=20)
+    compared = []
+    delta_of = audiences.delta_of
+
+    def counting(old: Any, new: Any) -> Any:
+        compared.append(new["sampled_at_ms"])
+        return delta_of(old, new)
+
+    monkeypatch.setattr(audiences, "delta_of", counting)
+    viewer = Viewer("topic.orders")
+    await viewer.arrive()
+    kinds = []
+    for number in range(2 * audiences.LOOK_AGAIN):
+        clock.now_ms += 1_000
+        if number < 5:
+            for queue in range(20):
+                engine.send("orders", queue, 1_000 * number)
+        await beat(feed, engine)
+        kinds.append((await viewer.frame())["kind"])
+    await viewer.leave()
+
+    assert kinds[: audiences.LOOK_AGAIN + 1] == ["whole"] * (audiences.LOOK_AGAIN + 1)
+    assert set(kinds[audiences.LOOK_AGAIN + 1 :]) == {"delta"}
+    assert len(compared) == audiences.LOOK_AGAIN
 
 
 async def test_many_viewers_are_told_a_few_at_a_time(
@@ -360,15 +391,22 @@ async def test_a_frame_that_would_be_too_long_leaves_the_page_as_it_is(
 ) -> None:
     monkeypatch.setattr(frames, "FRAME_CHARACTERS_MAX", 400)
     engine.add_topic("orders")
-    viewer = Viewer()
-    await viewer.arrive()
+    viewers = [Viewer(), Viewer()]
+    for viewer in viewers:
+        await viewer.arrive()
 
-    await beat(feed, engine)
-    text = await viewer.text()
-    await viewer.leave()
+    seen: list[list[tuple[str, str, bool]]] = [[], []]
+    for characters_max in (400, 400, 100_000, 100_000):
+        monkeypatch.setattr(frames, "FRAME_CHARACTERS_MAX", characters_max)
+        await beat(feed, engine)
+        for number, viewer in enumerate(viewers):
+            shown = await viewer.frame()
+            seen[number].append((shown["known"], shown["kind"], "topics" in shown))
+    for viewer in viewers:
+        await viewer.leave()
 
-    assert json.loads(text)["state"]["known"] == "still"
-    assert json.loads(text)["state"]["shown"] is None
+    too_much, enough = ("still", "whole", False), ("live", "whole", True)
+    assert seen == [[too_much, too_much, enough, ("live", "delta", True)]] * 2
 
 
 async def test_hostile_names_travel_as_data(feed: Feed, engine: FakeEngine) -> None:
