@@ -29,6 +29,7 @@ from apps.groups.models import (
     ConsumerOffset,
     LockTransition,
     Member,
+    OffsetReset,
     QueueAssignment,
     QueueLock,
     Rebalance,
@@ -144,6 +145,15 @@ class ConsumerOffsetAdmin(ReadOnlyAdmin):
 
     list_display = ["group", "topic", "queue", "committed", "delivered", "updated_at"]
     search_fields = ["group", "topic"]
+
+
+@admin.register(OffsetReset)
+class OffsetResetAdmin(ReadOnlyAdmin):
+    """Where operators had groups go on; undone from the page of the group."""
+
+    list_display = ["group", "target", "by", "reason", "at", "state", "undoes_id"]
+    list_filter = ["state"]
+    search_fields = ["group", "by", "reason"]
 
 
 @admin.register(Member)

@@ -57,8 +57,6 @@ class FakeBroker:
         self.minimum: dict[tuple[str, int], int] = defaultdict(int)
         self.later = Later(self._append)
         self.failures = Failures(self.queues, self._append)
-        self.care: list[tuple[int, dict[str, Any]]] = []
-        """Statuses and documents that acts of operators are answered, in order."""
         self.group_settings: dict[str, dict[str, Any]] = {}
         self.dead_letters: list[dict[str, Any]] = []
         self.committed: dict[tuple[str, str, int], int] = {}
@@ -217,11 +215,10 @@ class FakeBroker:
         split = urlsplit(target)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         parts = [unquote(part) for part in split.path.removeprefix("/api/v1/").split("/")]
+        document = {}
         if headers.get("content-type") == "application/json":
             document = json.loads(body)
             self.documents.append((parts[-1], document))
-        else:
-            document = {}
         match (method, *parts):
             case ("GET", "", "readyz"):
                 return reply(200, {"status": "ready"})
@@ -277,10 +274,8 @@ class FakeBroker:
                     return await self._receive(group, document)
             case ("POST", "groups", group, verb) if verb.startswith("messages:"):
                 return self._settle(group, verb.removeprefix("messages:"), document)
-            case ("POST", "groups", _, "queues", _, _) | (
-                "POST", "groups", _, "offsets:preview" | "offsets:apply" | "offsets:undo"
-            ):  # fmt: skip
-                return reply(*self.care.pop(0))
+            case ("POST", "groups", _, *rest) if self.failures.care and rest:
+                return reply(*self.failures.care.pop(0))
             case ("POST", "groups", group, "offsets:commit"):
                 return self._commit(group, document)
             case ("POST", "groups", group, "offsets:begin"):
@@ -603,9 +598,8 @@ class FakeBroker:
                     self._wake()
                 elif verb == "extend":
                     delivery.offsets -= chosen
-                    item["receipt_handle"] = (
-                        f"{self._token(delivery.topic, delivery.queue, chosen)}:{run}"
-                    )
+                    again = self._token(delivery.topic, delivery.queue, chosen)
+                    item["receipt_handle"] = f"{again}:{run}"
                 for offset in sorted(chosen):
                     self.settled.append((verb, delivery.topic, delivery.queue, offset))
             results.append(item)

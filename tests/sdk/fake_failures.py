@@ -24,6 +24,8 @@ class Failures:
     has: set[tuple[str, str, int, int]] = field(default_factory=set)
     failures_max: int = 16
     refuses: bool = False
+    care: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    """Statuses and documents that acts of operators are answered, in order."""
 
     def skips(self, group: str, topic: str, queue: int, queue_offset: int) -> bool:
         return (group, topic, queue, queue_offset) in self.has

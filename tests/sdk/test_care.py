@@ -51,7 +51,7 @@ def refused(code: str) -> dict[str, Any]:
 
 
 def test_a_head_is_skipped_and_parked_by_the_offset_it_is_expected_at(broker: FakeBroker) -> None:
-    broker.care = [(200, done("skip")), (200, done("park", dead_letter_offset="9"))]
+    broker.failures.care = [(200, done("skip")), (200, done("park", dead_letter_offset="9"))]
 
     with Admin(broker.url) as admin:
         skipped = admin.skip_head("g", "t", 0, expected_offset=3, reason="poison")
@@ -67,7 +67,10 @@ def test_a_head_is_skipped_and_parked_by_the_offset_it_is_expected_at(broker: Fa
 
 async def test_a_queue_is_suspended_and_resumed_by_an_async_admin(broker: FakeBroker) -> None:
     said = {"since": "2026-11-22T00:00:00.000Z", "by": "ann", "reason": "x"}
-    broker.care = [(200, done("suspend", suspension=said)), (200, done("resume", is_repeat=True))]
+    broker.failures.care = [
+        (200, done("suspend", suspension=said)),
+        (200, done("resume", is_repeat=True)),
+    ]
 
     async with AsyncAdmin(broker.url) as admin:
         suspended = await admin.suspend_queue("g", "t", 0, reason="x")
@@ -87,14 +90,14 @@ async def test_a_queue_is_suspended_and_resumed_by_an_async_admin(broker: FakeBr
 def test_refusals_have_names_of_their_own(
     broker: FakeBroker, code: str, kind: type[Conflict]
 ) -> None:
-    broker.care = [(409, refused(code))]
+    broker.failures.care = [(409, refused(code))]
 
     with Admin(broker.url) as admin, pytest.raises(kind):
         admin.skip_head("g", "t", 0, expected_offset=3, reason="x")
 
 
 def test_a_preview_says_what_it_would_do_and_is_applied_and_undone(broker: FakeBroker) -> None:
-    broker.care = [(200, PREVIEW), (200, RESET), (200, RESET)]
+    broker.failures.care = [(200, PREVIEW), (200, RESET), (200, RESET)]
 
     with Admin(broker.url) as admin:
         found = admin.preview_offsets("g", "time", time_ms=5, topic="t", queues=[0, 1])
@@ -122,7 +125,7 @@ def test_a_bad_name_is_refused_before_anybody_is_asked(broker: FakeBroker) -> No
 
 def test_mq_attends_to_a_queue_and_says_where_it_is(broker: FakeBroker) -> None:
     said = {"since": "2026-11-22T00:00:00.000Z", "by": "ann", "reason": "x"}
-    broker.care = [
+    broker.failures.care = [
         (200, done("skip")),
         (200, done("park", dead_letter_offset="9")),
         (200, done("suspend", suspension=said, is_repeat=True)),
@@ -147,7 +150,7 @@ def test_mq_attends_to_a_queue_and_says_where_it_is(broker: FakeBroker) -> None:
 
 
 def test_what_mq_previews_mq_applies_and_undoes(broker: FakeBroker) -> None:
-    broker.care = [(200, PREVIEW), (200, RESET), (200, RESET)]
+    broker.failures.care = [(200, PREVIEW), (200, RESET), (200, RESET)]
 
     shown = mq(broker, "group", "preview", "g", "--shift", "-5", "--topic", "t", "--queue", "0")
     applied = mq(broker, "group", "apply", "g", "-", "--reason", "x", data=shown.stdout)

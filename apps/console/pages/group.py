@@ -4,6 +4,7 @@ Each is a tab with an address of its own. Knows the picture, and asks what a pic
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest
@@ -31,6 +32,8 @@ from apps.groups.selectors import QueueState, lock_id
 
 # Cells of a grid that a person can still look through.
 GRID_QUEUES_MAX = 512
+REBALANCES_SHOWN = 20
+REBALANCES_MAX = 500
 
 
 def group_row(posted: Posted, name: str) -> Mapping[str, Any] | None:
@@ -61,7 +64,13 @@ def members(posted: Posted, _request: HttpRequest, *, name: str) -> Page:
     if found is None:
         return no_group(name)
     grid, trouble = _grid(name)
-    values = {"group": found, "here": "members", "grid": grid, "grid_trouble": trouble}
+    values = {
+        "group": found,
+        "here": "members",
+        "grid": grid,
+        "grid_trouble": trouble,
+        **_rebalanced(name),
+    }
     return Page(template="console/groups/members.html", values=values)
 
 
@@ -208,6 +217,29 @@ def _grid(name: str) -> tuple[dict[str, object] | None, str]:
             for member in members
         ],
     }, ""
+
+
+def _rebalanced(name: str) -> dict[str, object]:
+    """Return the newest assignments, and how many queues moved in the last hour."""
+    rows = selectors.rebalances(name, before=None, lines_max=REBALANCES_MAX)
+    hour_ago = moment(SystemClock().wall_ms()) - timedelta(hours=1)
+    recent = [row for row in rows if row.at >= hour_ago]
+    return {
+        "rebalances": [
+            {
+                "at": rfc3339(row.at),
+                "reason": row.reason,
+                "strategy": row.strategy,
+                "queues_moved": row.queues_moved,
+                "member_count": len(row.assignment),
+            }
+            for row in rows[:REBALANCES_SHOWN]
+        ],
+        "moved_count": sum(row.queues_moved for row in recent),
+        "rebalance_count": len(recent),
+        # Older ones of the hour are beyond what is looked at.
+        "is_more": len(recent) == REBALANCES_MAX,
+    }
 
 
 def _seen(name: str, base: str, dead_letters: int | None) -> Seen:

@@ -265,12 +265,21 @@ def _line(row: LockTransition) -> Line:
     )
 
 
+def _changes() -> Mapping[LockChange, str]:
+    return {
+        LockChange.ACQUIRED: _("taken"),
+        LockChange.TAKEN_OVER: _("taken over"),
+        LockChange.RELEASED: _("given back"),
+        LockChange.FORCED: _("taken away"),
+    }
+
+
 def _line_row(row: LockTransition) -> Mapping[str, object]:
     return {
         "at": rfc3339(row.at),
         "topic": row.topic,
         "queue": row.queue,
-        "change": row.get_change_display(),
+        "change": _changes()[LockChange(row.change)],
         "owner": row.owner,
         "previous_owner": row.previous_owner,
         "epoch": fence_text(row.epoch),

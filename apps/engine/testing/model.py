@@ -42,6 +42,7 @@ class Model:
     visible: dict[Place, int] = field(default_factory=dict)
     groups: dict[GroupPlace, GroupQueue] = field(default_factory=dict)
     settled_tokens: dict[str, set[int]] = field(default_factory=dict)
+    suspended: set[GroupPlace] = field(default_factory=set)
 
     def send(self, topic: str, queue: int, bodies: list[bytes]) -> int:
         """Store messages; return the queue offset of the first."""
@@ -71,6 +72,7 @@ class Model:
         due_ms: int,
     ) -> None:
         """Judge one lease: AssertionError when any message of it was not allowed to go out."""
+        assert (group, topic, queue) not in self.suspended, "handed out while suspended"
         view = self.of(group, topic, queue)
         messages = self.queues[topic, queue]
         assert offsets == sorted(set(offsets))
@@ -90,6 +92,8 @@ class Model:
 
     def available(self, group: str, topic: str, queue: int, *, now_ms: int) -> int:
         """Return how many messages a receive could hand out."""
+        if (group, topic, queue) in self.suspended:
+            return 0
         view = self.of(group, topic, queue)
         ready = sum(handed.due_ms <= now_ms for handed in view.handed.values())
         return ready + self.visible.get((topic, queue), 0) - view.cursor
@@ -158,3 +162,12 @@ class Model:
         self.groups[group, topic, queue] = GroupQueue(
             cursor=offset, settled=set(range(offset)), handed={}
         )
+
+    def skip(self, group: str, topic: str, queue: int) -> int:
+        """Settle the first message that is not settled; return its offset."""
+        view = self.of(group, topic, queue)
+        head = view.committed
+        view.handed.pop(head, None)
+        view.settled.add(head)
+        view.cursor = max(view.cursor, head + 1)
+        return head

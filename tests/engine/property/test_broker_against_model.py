@@ -6,13 +6,16 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from apps.engine.broker.core import Broker, open_broker
+from apps.engine.caretypes import CareAct, CareRequest, QueueReset, ResetRequest
 from apps.engine.codec.batch import starts_of
 from apps.engine.codec.record import decode_record, encode_record
 from apps.engine.config import EngineConfig
+from apps.engine.errors import HeadMoved, NotOrdered
 from apps.engine.failpoints import Failpoints
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.model import Model
@@ -62,6 +65,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.disk = SimulatedDisk()
         self.model = Model()
         self.tokens: list[tuple[str, str, int, str, list[int]]] = []
+        self.reset_count = 0
         self.broker = self.opened()
         self.broker.publish_catalog(
             CatalogSnapshot(
@@ -186,6 +190,59 @@ class BrokerMachine(RuleBasedStateMachine):
         commit = OffsetCommit(topic=where[0], queue=where[1], queue_offset=offset)
         self.broker.offsets.commit(group, [commit])
         self.model.commit(group, *where, offset)
+
+    @rule(group=group, where=place, is_parked=st.booleans())
+    def pass_the_head(self, group: str, where: tuple[str, int], is_parked: bool) -> None:
+        care = self.broker.queuecare
+        head = self.model.of(group, *where).committed
+        act = CareAct.PARK if is_parked else CareAct.SKIP
+        request = self.care(act, group, where, head)
+        if head >= self.model.visible.get(where, 0):
+            with pytest.raises((HeadMoved, NotOrdered)):
+                care.done_before(request)
+            return
+        with pytest.raises(NotOrdered):
+            care.done_before(request)
+        # The groups read in no order here, where more than the head may be out: it is harder.
+        if is_parked:
+            care.park(request, care.read(request, wait=True))
+        else:
+            care.skip(request)
+        assert self.model.skip(group, *where) == head
+        if (view := self.model.of(group, *where)).committed > head + 1:
+            assert view.committed in (view.cursor, *view.handed)
+
+    @rule(group=group, where=place)
+    def suspend_or_resume(self, group: str, where: tuple[str, int]) -> None:
+        is_suspended = (group, *where) in self.model.suspended
+        act = CareAct.RESUME if is_suspended else CareAct.SUSPEND
+        request = self.care(act, group, where, None)
+        assert self.broker.queuecare.done_before(request) is None
+        self.broker.queuecare.suspend(request)
+        self.model.suspended ^= {(group, *where)}
+
+    def care(
+        self, act: CareAct, group: str, where: tuple[str, int], offset: int | None
+    ) -> CareRequest:
+        topic, queue = where
+        return CareRequest(act=act, group=group, topic=topic, queue=queue, expected_offset=offset)
+
+    @rule(data=st.data(), group=group, where=place)
+    def reset(self, data: Any, group: str, where: tuple[str, int]) -> None:
+        target = data.draw(st.integers(0, self.model.visible.get(where, 0)))
+        before = self.model.of(group, *where).committed
+        one = QueueReset(
+            topic=where[0],
+            queue=where[1],
+            target=target,
+            expected_min=before,
+            expected_max=before,
+        )
+        self.reset_count += 1
+        request = ResetRequest(group=group, reset_id=f"r{self.reset_count}", queues=(one,))
+        (found,) = self.broker.resets.reset(request).queues
+        assert (found.before, found.after) == (before, target)
+        self.model.commit(group, *where, target)
 
     @rule(data=st.data(), where=place, most=st.integers(1, 20))
     def pull(self, data: Any, where: tuple[str, int], most: int) -> None:

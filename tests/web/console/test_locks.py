@@ -286,6 +286,7 @@ async def test_viewers_get_the_locks_pushed(feed: Feed, busy: FakeEngine) -> Non
     assert frame["lines"][0]["change"] == "acquired"
 
 
+@pytest.mark.django_db
 def test_a_member_shows_its_queues_and_what_is_wrong_with_it(
     browser: Client, feed: Feed, engine: FakeEngine
 ) -> None:

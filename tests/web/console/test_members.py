@@ -142,6 +142,7 @@ def waiting_group(feed: Feed, engine: FakeEngine, clock: HandClock) -> None:
 
 
 @pytest.mark.usefixtures("waiting_group")
+@pytest.mark.django_db
 def test_the_page_of_a_group_lists_its_members(browser: Client) -> None:
     answer = browser.get("/groups/billing/members/")
 
@@ -153,6 +154,7 @@ def test_the_page_of_a_group_lists_its_members(browser: Client) -> None:
 
 
 @pytest.mark.usefixtures("waiting_group")
+@pytest.mark.django_db
 def test_a_hostile_client_id_is_text(browser: Client) -> None:
     page = parsed(browser.get("/groups/billing/members/"))
 
