@@ -16,7 +16,7 @@ from apps.console.board import Posted, board
 from apps.console.pages.common import Page, asking_page, no_engine
 from apps.core.actors import actor_of
 from apps.engine.errors import EngineError
-from apps.engine.limits import DELAY_LEVELS_MS
+from apps.engine.limits import BATCH_MESSAGES_MAX, DELAY_LEVELS_MS
 from apps.engine.transactiontypes import Outcome
 from apps.messages import forms, selectors, services
 from apps.messages.asked import Meaning, read
@@ -136,7 +136,7 @@ def _form(
         "like": None if like is None else shown.message_row(like, now_ms=0),
         "levels": len(DELAY_LEVELS_MS),
         "form_bytes_max": forms.FORM_BYTES_MAX,
-        "messages_max": forms.BATCH_MESSAGES_MAX,
+        "messages_max": BATCH_MESSAGES_MAX,
         "posted": posted,
         "snapshot": posted.snapshot,
     }
@@ -204,7 +204,7 @@ def _places(text: str) -> tuple[list[tuple[int, int]], int]:
             continue
         queue, first = int(found[1]), int(found[2])
         count = int(found[3] or first) - first + 1
-        if not 1 <= count <= forms.BATCH_MESSAGES_MAX:
+        if not 1 <= count <= BATCH_MESSAGES_MAX:
             continue
         total += count
         wanted = min(count, PLACES_SHOWN - len(places))

@@ -14,6 +14,7 @@ from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
 from apps.engine.errors import EngineError
+from apps.engine.limits import MIB
 from apps.engine.types import QueueRange
 from apps.messages import bodies, grouping, selectors
 from apps.messages.bodies import Opened, Trouble, View
@@ -143,7 +144,7 @@ def _trouble_text(opened: Opened) -> str:
         return ""
     if opened.trouble is Trouble.TOO_LONG:
         return _("It was inflated up to the limit of %(mib)d MiB; the rest is not shown.") % {
-            "mib": bodies.INFLATED_BYTES_MAX // bodies.MIB
+            "mib": bodies.INFLATED_BYTES_MAX // MIB
         }
     if opened.trouble is Trouble.BOMB:
         return _(
