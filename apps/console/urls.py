@@ -14,6 +14,7 @@ from apps.console.pages import (
     objects,
     overview,
     produce,
+    store,
     topicparts,
     topicsettings,
     trace,
@@ -56,6 +57,7 @@ urlpatterns = [
     path("pipelines/runs/<int:number>/cancel", pipeline_runs.cancel, name="cancel_run"),
     path("pipelines/runs/<int:number>/rerun", pipeline_runs.rerun, name="rerun"),
     path("pipelines/results/<str:job>/", pipeline_results.findings, name="pipeline_results"),
+    path("store", store.store, name="store"),
     path("messages", messages.search, name="messages"),
     path("messages/export", messages.export, name="export_messages"),
     # An id is its producer's, and may hold a slash.
