@@ -84,7 +84,7 @@ def found_page(
             "follow_query": urlencode([*pairs, ("follow", "on")]),
             "export_messages_max": exporting.MESSAGES_MAX,
             "export_bytes_max": exporting.BYTES_MAX,
-            "topic": {"name": topic},
+            "topic": {"name": topic, "is_own": shown.is_own(topic)},
             **values,
         },
     )

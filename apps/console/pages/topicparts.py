@@ -9,10 +9,10 @@ from apps.console.levels import level_of
 from apps.console.pages.common import Page, asking_page
 from apps.console.pages.messages import found_page
 from apps.console.pages.objects import no_topic, readers_of
-from apps.console.topicrows import sum_known
+from apps.console.snapshot import GroupRow
+from apps.console.topicrows import TopicRow, sum_known
 
-# A picture has values of any type.
-Row = dict[str, Any]
+Row = dict[str, Any]  # A picture has values of any type.
 
 
 @asking_page
@@ -48,12 +48,12 @@ def consumers(posted: Posted, _request: HttpRequest, *, name: str) -> Page:
     )
 
 
-def row_of(posted: Posted, name: str) -> Row | None:
+def row_of(posted: Posted, name: str) -> TopicRow | None:
     """Return a topic of the picture; None where it has none of this name."""
     return next((row for row in posted.snapshot["topics"] if row["name"] == name), None)
 
 
-def _group(group: Row, topic: str) -> Row:
+def _group(group: GroupRow, topic: str) -> Row:
     """Return a group in sums over the queues of one topic."""
     queues = [one for one in group["queues"] if one["topic"] == topic]
     return {

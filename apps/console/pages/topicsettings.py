@@ -161,7 +161,9 @@ def _rendered(
 
 def _errors(form: SettingsForm | NewTopicForm) -> list[tuple[str, str]]:
     return [
-        (field.replace("_", " "), error) for field, texts in form.errors.items() for error in texts
+        (field.replace("_", " "), str(error))
+        for field, texts in form.errors.items()
+        for error in texts
     ]
 
 

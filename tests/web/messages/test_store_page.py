@@ -55,7 +55,7 @@ def test_a_whole_store_is_told_with_its_sizes_and_its_clients(log: Log, browser:
         assert text in page, text
     assert "Everything that was read is what was written." in page
     assert int(answer["log_bytes"]) > 1000
-    assert answer["written_offset"] == answer["synced_offset"]
+    assert 1000 < int(answer["synced_offset"]) <= int(answer["written_offset"])
     assert (answer["segments"], answer["clients"], answer["topics"]) == (1, 1, 2)
     assert answer["behind"]["queues"] == answer["behind"]["index"] == "0"
     assert answer["opened_at"] is not None
