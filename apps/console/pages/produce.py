@@ -166,7 +166,10 @@ def _begun(name: str, draft: Draft, choice: str, by: str) -> HttpResponse:
     told = {"transaction": choice, "half": str(begun.half_offset), "id": message_id}
     if choice != forms.LEAVE:
         found = pending.one(begun.half_offset)
-        if found is not None:
+        if found is None:
+            # It is undecided, or somebody was faster: its page says which.
+            told["transaction"] = forms.LEAVE
+        else:
             is_commit = choice == forms.COMMIT
             outcome = Outcome.COMMITTED if is_commit else Outcome.ROLLED_BACK
             ended = decisions.decide(transaction=found, outcome=outcome, by=by)
