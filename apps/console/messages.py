@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
+from apps.engine.codec.layout import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
 from apps.messages.grouping import Family
 from apps.messages.seen import Failure, Role, Seen
 
@@ -18,6 +19,16 @@ Row = dict[str, object]
 def topic_path(name: str) -> str:
     """Return the address of a topic's page."""
     return f"/topics/{quote(name, safe='')}/"
+
+
+def is_own(name: str) -> bool:
+    """Say whether a topic is the engine's own, and so has messages to show and nothing else."""
+    return name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, SYSTEM_PREFIX))
+
+
+def home_path(name: str) -> str:
+    """Return the address that shows most of a topic."""
+    return f"{topic_path(name)}messages" if is_own(name) else topic_path(name)
 
 
 def message_path(topic: str, queue: int, queue_offset: int) -> str:
@@ -37,7 +48,7 @@ def message_row(seen: Seen, *, now_ms: int) -> Row:
     return {
         "href": message_path(record.topic, record.queue, record.queue_offset),
         "topic": record.topic,
-        "topic_href": topic_path(record.topic),
+        "topic_href": home_path(record.topic),
         "queue": record.queue,
         "offset": record.queue_offset,
         "log_offset": record.log_offset,
@@ -61,7 +72,7 @@ def family_row(family: Family, *, now_ms: int) -> Row:
     return {
         "head": None if family.head is None else message_row(family.head, now_ms=now_ms),
         "topic": family.topic,
-        "topic_href": topic_path(family.topic),
+        "topic_href": home_path(family.topic),
         "message_id": family.message_id,
         "id_href": id_path(family.message_id),
         "copies": [message_row(one, now_ms=now_ms) for one in family.copies],

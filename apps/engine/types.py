@@ -525,3 +525,15 @@ class EngineStatus:
     """How many messages lie in damaged places, as far as that can be told."""
     damaged_queue_files: int = 0
     """Files of consume queues that are not what was written, and are not made again yet."""
+    segment_bytes: int = 0
+    """The length of one file of the log."""
+    opened_ms: int = 0
+    """When the engine was opened, wall time; 0 where it is not known."""
+    queues_dispatched: int | None = None
+    """All of the log below is in the queues; None where the engine that answers does not say."""
+    index_dispatched: int | None = None
+    """All of the log below was taken in by the index of keys."""
+    index_waiting: int = 0
+    """Records with keys that were taken in and are in no index file yet; a search writes them."""
+    checkpoint_offset: int | None = None
+    """A start after a kill dispatches the log from here on again."""

@@ -113,7 +113,6 @@ class Life:
 def beginning(head: Seen) -> list[Event]:
     """Return how a message came to its place."""
     record = head.record
-    place = {"topic": head.topic, "queue": record.queue, "queue_offset": record.queue_offset}
     is_committed = record.sys_flag & _TRANSACTION == _COMMITTED
     events = []
     if record.born_time_ms > 0:
@@ -126,7 +125,16 @@ def beginning(head: Seen) -> list[Event]:
             Event(kind=Kind.WAITING, source=Source.LOG, at_ms=waited_from, ended_ms=due_ms)
         )
     stored = Kind.COMMITTED if is_committed else Kind.STORED
-    events.append(Event(kind=stored, source=Source.LOG, at_ms=record.store_time_ms, **place))
+    events.append(
+        Event(
+            kind=stored,
+            source=Source.LOG,
+            at_ms=record.store_time_ms,
+            topic=head.topic,
+            queue=record.queue,
+            queue_offset=record.queue_offset,
+        )
+    )
     return events
 
 
@@ -136,7 +144,6 @@ def copied(copies: Iterable[Seen]) -> list[Event]:
     failures: dict[tuple[str, int, int], Failure] = {}
     for one in copies:
         record = one.record
-        place = {"topic": one.topic, "queue": record.queue, "queue_offset": record.queue_offset}
         group = one.group or ""
         kind = _KINDS[one.role]
         detail = one.properties.get("RESENT_BY", "") if one.role is Role.RESENT else ""
@@ -147,8 +154,10 @@ def copied(copies: Iterable[Seen]) -> list[Event]:
                 at_ms=record.store_time_ms,
                 group=group,
                 attempt=record.reconsume_times if group else None,
+                topic=one.topic,
+                queue=record.queue,
+                queue_offset=record.queue_offset,
                 detail=detail,
-                **place,
             )
         )
         for failure in one.failures:

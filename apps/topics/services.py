@@ -15,6 +15,7 @@ from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
 from apps.core.actors import CLOCKWORK, UNNAMED
+from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
@@ -48,6 +49,7 @@ class Unsaid(Enum):
 
 UNSAID: Literal[Unsaid.UNSAID] = Unsaid.UNSAID
 Milliseconds = int | Literal[Unsaid.UNSAID] | None
+Expected = datetime | Literal[Unsaid.UNSAID] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,7 @@ def create_or_change_topic(
     retention_ms: Milliseconds = UNSAID,
     cleanup: Cleanup | None = None,
     drain: bool | None = None,
+    expected: Expected = UNSAID,
     by: str = UNNAMED,
 ) -> Changed:
     """Make a topic, or change what is given of one that exists; None leaves a value as it is.
@@ -87,7 +90,9 @@ def create_or_change_topic(
     For the number of queues and `drain` see `queuecounts.changed`; `resizing` does what is left.
     `expires_ms` None makes a topic that never expires; see `expire_unused_topics`. The call itself
     counts as use. `retention_ms` None keeps messages as long as the store does. `cleanup` is
-    fixed when a topic is made, and COMPACT has no `retention_ms`. Raises InvalidName and
+    fixed when a topic is made, and COMPACT has no `retention_ms`. `expected` is when the topic was
+    last changed, as the caller knows it, or None for one that must not be there yet: what was
+    changed meanwhile is refused as `conflict`, with nothing changed. Raises InvalidName and
     InvalidArgument.
     """
     check_name(name)
@@ -96,6 +101,7 @@ def create_or_change_topic(
         # The version's row lock puts all changes of the catalog in one order.
         snapshot.raise_version()
         topic = Topic.objects.filter(name=name).first()
+        _check_expected(topic, expected)
         if topic is None:
             entry.act = "topic.create"
             topic = _created(name, queue_count, type, perm, expires_ms, retention_ms, cleanup)
@@ -247,6 +253,16 @@ def _created(
     )
     snapshot.add_queue_rows(topic, first=0)
     return topic
+
+
+def _check_expected(topic: Topic | None, expected: Expected) -> None:
+    """Raise ProblemError `conflict` unless the topic is as the caller knows it."""
+    if expected is UNSAID:
+        return
+    if expected is None and topic is not None:
+        raise ProblemError("conflict", f"there is a topic {topic.name!r} already")
+    if expected is not None and (topic is None or topic.updated_at != expected):
+        raise ProblemError("conflict", "somebody changed the topic since you looked")
 
 
 def _check_cleanup(fixed: str, said: Cleanup | None, retention_ms: Milliseconds) -> None:

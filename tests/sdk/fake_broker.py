@@ -48,8 +48,6 @@ class FakeBroker:
         self.topics: dict[str, int] = {}
         self.settings: dict[str, dict[str, Any]] = {}
         self.searches: list[tuple[str, dict[str, str]]] = []
-        self.life: dict[str, object] | None = None
-        self.traced: list[tuple[str, dict[str, str]]] = []
         self.found: dict[str, object] = {"items": [], "truncated": False, "scan_incomplete": False}
         self.groups = new_groups()
         self.write_queue_counts: dict[str, int] = {}
@@ -239,11 +237,6 @@ class FakeBroker:
             case ("GET", "topics", topic, "messages") if topic in self.topics:
                 self.searches.append((topic, query))
                 return reply(200, self.found)
-            case ("GET", "messages", message_id, "trace"):
-                self.traced.append((message_id, query))
-                if self.life is None:
-                    return refusal(404, "not_found", False)
-                return reply(200, self.life)
             case ("POST", "topics", topic, "transactions") if topic in self.topics:
                 return self.later.begin(topic, document)
             case ("POST", "transactions", what):

@@ -1,13 +1,17 @@
 """What became of a message, by both faces and by `mq trace`."""
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from mqclient import Admin, AsyncAdmin, InvalidArgument, InvalidName, NotFound
 
 from tests.sdk.fake_broker import FakeBroker
+from tests.sdk.fake_bytes import refusal, reply
 
 STORED = {
     "kind": "stored", "source": "log", "at": "2023-11-14T22:13:20.123Z", "ended_at": None,
@@ -28,13 +32,40 @@ LIFE = {
 }  # fmt: skip
 
 
-def mq_trace(broker: FakeBroker, *words: str) -> subprocess.CompletedProcess[bytes]:
+class TracingBroker(FakeBroker):
+    """Tells one life, whatever message it is asked about."""
+
+    def __init__(self) -> None:
+        self.life: dict[str, object] | None = None
+        self.traced: list[tuple[str, dict[str, str]]] = []
+        super().__init__()
+
+    async def _answer(
+        self, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> bytes:
+        split = urlsplit(target)
+        found = re.fullmatch("/api/v1/messages/([^/]+)/trace", split.path)
+        if method != "GET" or found is None:
+            return await super()._answer(method, target, headers, body)
+        query = {name: values[0] for name, values in parse_qs(split.query).items()}
+        self.traced.append((unquote(found[1]), query))
+        return refusal(404, "not_found", False) if self.life is None else reply(200, self.life)
+
+
+@pytest.fixture
+def broker() -> Iterator[TracingBroker]:
+    asked = TracingBroker()
+    with asked.running():
+        yield asked
+
+
+def mq_trace(broker: TracingBroker, *words: str) -> subprocess.CompletedProcess[bytes]:
     run = "import sys; from mqclient.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", run, "--server", broker.url, "trace", *words]
     return subprocess.run(command, capture_output=True, timeout=30, check=False)
 
 
-def test_it_is_asked_for_by_id_and_topic(broker: FakeBroker) -> None:
+def test_it_is_asked_for_by_id_and_topic(broker: TracingBroker) -> None:
     broker.life = LIFE
     with Admin(broker.url) as admin:
         admin.trace("a b")
@@ -49,7 +80,7 @@ def test_it_is_asked_for_by_id_and_topic(broker: FakeBroker) -> None:
     assert life.unknown == (("no_traces", "nobody told"),)
 
 
-async def test_the_async_face_tells_the_same(broker: FakeBroker) -> None:
+async def test_the_async_face_tells_the_same(broker: TracingBroker) -> None:
     broker.life = LIFE
     async with AsyncAdmin(broker.url) as admin:
         life = await admin.trace("m")
@@ -57,7 +88,7 @@ async def test_the_async_face_tells_the_same(broker: FakeBroker) -> None:
     assert len(life.events) == 3
 
 
-def test_what_is_not_known_is_raised(broker: FakeBroker) -> None:
+def test_what_is_not_known_is_raised(broker: TracingBroker) -> None:
     with Admin(broker.url, timeout_s=1) as admin:
         with pytest.raises(NotFound):
             admin.trace("m")
@@ -68,7 +99,7 @@ def test_what_is_not_known_is_raised(broker: FakeBroker) -> None:
     assert len(broker.traced) == 1
 
 
-def test_an_event_is_a_line_that_no_terminal_obeys(broker: FakeBroker) -> None:
+def test_an_event_is_a_line_that_no_terminal_obeys(broker: TracingBroker) -> None:
     broker.life = LIFE
 
     done = mq_trace(broker, "m")
@@ -82,7 +113,7 @@ def test_an_event_is_a_line_that_no_terminal_obeys(broker: FakeBroker) -> None:
     assert done.stderr == b"mq: nobody told\n"
 
 
-def test_all_of_it_is_one_document(broker: FakeBroker) -> None:
+def test_all_of_it_is_one_document(broker: TracingBroker) -> None:
     broker.life = LIFE
 
     done = mq_trace(broker, "m", "--json", "--topic", "orders")

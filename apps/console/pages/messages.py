@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -83,7 +84,7 @@ def found_page(
             "follow_query": urlencode([*pairs, ("follow", "on")]),
             "export_messages_max": exporting.MESSAGES_MAX,
             "export_bytes_max": exporting.BYTES_MAX,
-            "topic": {"name": topic},
+            "topic": {"name": topic, "is_own": shown.is_own(topic)},
             **values,
         },
     )
@@ -94,7 +95,8 @@ def entered_of(query: QueryDict, *, topic: str = "") -> Entered:
 
     Raises ValidationError or ValueError, with what to tell whoever entered it.
     """
-    meaning = Meaning(query["as"]) if query.get("as") in set(Meaning) else None
+    said = str(query.get("as", ""))
+    meaning = Meaning(said) if said in set(Meaning) else None
     text = asked.read(str(query.get("q", "")), meaning)
     named = topic or str(query.get("topic", "")).strip()
     wanted = Wanted(
@@ -116,7 +118,7 @@ def entered_of(query: QueryDict, *, topic: str = "") -> Entered:
 
 @require_safe
 @never_cache
-def export(request: HttpRequest) -> HttpResponse:
+def export(request: HttpRequest) -> HttpResponseBase:
     """Return what a search finds as a file, up to a limit that the page names."""
     query = given(request.GET)
     kind = exporting.FORMATS.get(str(query.get("format", "")))

@@ -16,7 +16,7 @@ from apps.console.board import Posted, board
 from apps.console.pages.common import Page, asking_page, no_engine
 from apps.core.actors import actor_of
 from apps.engine.errors import EngineError
-from apps.engine.limits import DELAY_LEVELS_MS
+from apps.engine.limits import BATCH_MESSAGES_MAX, DELAY_LEVELS_MS
 from apps.engine.transactiontypes import Outcome
 from apps.messages import forms, selectors, services
 from apps.messages.asked import Meaning, read
@@ -136,7 +136,7 @@ def _form(
         "like": None if like is None else shown.message_row(like, now_ms=0),
         "levels": len(DELAY_LEVELS_MS),
         "form_bytes_max": forms.FORM_BYTES_MAX,
-        "messages_max": forms.BATCH_MESSAGES_MAX,
+        "messages_max": BATCH_MESSAGES_MAX,
         "posted": posted,
         "snapshot": posted.snapshot,
     }
@@ -166,7 +166,10 @@ def _begun(name: str, draft: Draft, choice: str, by: str) -> HttpResponse:
     told = {"transaction": choice, "half": str(begun.half_offset), "id": message_id}
     if choice != forms.LEAVE:
         found = pending.one(begun.half_offset)
-        if found is not None:
+        if found is None:
+            # It is undecided, or somebody was faster: its page says which.
+            told["transaction"] = forms.LEAVE
+        else:
             is_commit = choice == forms.COMMIT
             outcome = Outcome.COMMITTED if is_commit else Outcome.ROLLED_BACK
             ended = decisions.decide(transaction=found, outcome=outcome, by=by)
@@ -204,7 +207,7 @@ def _places(text: str) -> tuple[list[tuple[int, int]], int]:
             continue
         queue, first = int(found[1]), int(found[2])
         count = int(found[3] or first) - first + 1
-        if not 1 <= count <= forms.BATCH_MESSAGES_MAX:
+        if not 1 <= count <= BATCH_MESSAGES_MAX:
             continue
         total += count
         wanted = min(count, PLACES_SHOWN - len(places))

@@ -1,10 +1,20 @@
 """The parts of a topic's page that have addresses of their own. Knows the picture and selectors."""
 
+from typing import Any
+
 from django.http import HttpRequest
 
+from apps.access import asking
+from apps.access.policy import Kind
 from apps.console.board import Posted
+from apps.console.levels import level_of
 from apps.console.pages.common import Page, asking_page
 from apps.console.pages.messages import found_page
+from apps.console.pages.objects import no_topic, readers_of
+from apps.console.snapshot import GroupRow
+from apps.console.topicrows import TopicRow, sum_known
+
+Row = dict[str, Any]  # A picture has values of any type.
 
 
 @asking_page
@@ -18,3 +28,42 @@ def newest(posted: Posted, request: HttpRequest, *, name: str) -> Page:
         here="messages",
         topic_name=name,
     )
+
+
+@asking_page
+def consumers(posted: Posted, request: HttpRequest, *, name: str) -> Page:
+    """Show the groups that read a topic, and how far each is in each queue."""
+    found = row_of(posted, name)
+    if found is None:
+        return no_topic(name)
+    readers = readers_of(posted, name, asking.shown_to(request, Kind.GROUP))
+    groups = {row["name"]: row for row in posted.snapshot["groups"]}
+    names = list(dict.fromkeys(str(reader["group"]) for reader in readers))
+    return Page(
+        template="console/messages/topic_consumers.html",
+        values={
+            "topic": found,
+            "here": "consumers",
+            "readers": readers,
+            "groups": [_group(groups[one], name) for one in names],
+        },
+    )
+
+
+def row_of(posted: Posted, name: str) -> TopicRow | None:
+    """Return a topic of the picture; None where it has none of this name."""
+    return next((row for row in posted.snapshot["topics"] if row["name"] == name), None)
+
+
+def _group(group: GroupRow, topic: str) -> Row:
+    """Return a group in sums over the queues of one topic."""
+    queues = [one for one in group["queues"] if one["topic"] == topic]
+    return {
+        "name": group["name"],
+        "queue_count": len(queues),
+        "lag": sum(one["lag"] for one in queues),
+        "in_flight": sum(one["in_flight"] for one in queues),
+        "consume_rate": sum_known(one["consume_rate"] for one in queues),
+        "member_count": len(group["members"]),
+        "lag_level": level_of(sum(one["lag"] for one in queues)).value,
+    }

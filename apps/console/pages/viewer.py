@@ -14,10 +14,12 @@ from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
 from apps.engine.errors import EngineError
+from apps.engine.limits import MIB
 from apps.engine.types import QueueRange
 from apps.messages import bodies, grouping, selectors
 from apps.messages.bodies import Opened, Trouble, View
 from apps.messages.seen import Seen
+from apps.messages.selectors import Found, Surroundings
 
 PROPERTY_CHARACTERS = 4_000
 
@@ -36,7 +38,7 @@ def message(posted: Posted, request: HttpRequest, *, name: str, queue: int, offs
     if found is None:
         return _none(name, queue, offset, status=404)
     now_ms = posted.snapshot["sampled_at_ms"]
-    around = selectors.surroundings(found)
+    around, trouble = _around(found)
     copies = [one for one in around.copies.messages if not _is_same(one, found)]
     return Page(
         template="console/messages/message.html",
@@ -53,6 +55,7 @@ def message(posted: Posted, request: HttpRequest, *, name: str, queue: int, offs
             "next_href": _beside(found, around.next),
             "readers": around.readers,
             "families": [shown.family_row(one, now_ms=now_ms) for one in grouping.families(copies)],
+            "trouble": trouble,
             "copies_incomplete": around.copies.scan_incomplete or around.copies.truncated,
             "produce_href": _produce_path(found),
         },
@@ -89,6 +92,15 @@ def raw(request: HttpRequest, *, name: str, queue: int, offset: int) -> HttpResp
             "Content-Security-Policy": "default-src 'none'; sandbox",
         },
     )
+
+
+def _around(found: Seen) -> tuple[Surroundings, str]:
+    """Return what is about a message, or nothing of it and why: it is shown all the same."""
+    try:
+        return selectors.surroundings(found), ""
+    except EngineError as error:
+        why = _("What is around it cannot be told now: %(why)s.") % {"why": error}
+        return Surroundings(range=None, previous=None, next=None, readers=(), copies=Found()), why
 
 
 def _none(name: str, queue: int, offset: int, *, status: int, trouble: str = "") -> Page:
@@ -143,7 +155,7 @@ def _trouble_text(opened: Opened) -> str:
         return ""
     if opened.trouble is Trouble.TOO_LONG:
         return _("It was inflated up to the limit of %(mib)d MiB; the rest is not shown.") % {
-            "mib": bodies.INFLATED_BYTES_MAX // bodies.MIB
+            "mib": bodies.INFLATED_BYTES_MAX // MIB
         }
     if opened.trouble is Trouble.BOMB:
         return _(

@@ -38,13 +38,15 @@ class Candidate:
 
 
 class Places(Protocol):
-    """Candidates of one search, the newest first.
+    """Candidates of one search, the newest first."""
 
-    `looked_from` is the log offset down to which all were given, where a search that is tired can
-    say so; None where it cannot, and before it is.
-    """
+    @property
+    def looked_from(self) -> int | None:
+        """Return the log offset down to which all were given, where a tired search can say so.
 
-    looked_from: int | None
+        None where it cannot, and before it is tired.
+        """
+        ...
 
     @property
     def is_over(self) -> bool:

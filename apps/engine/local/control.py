@@ -144,4 +144,10 @@ class ControlVerbs:
             quarantined_ranges=broker.damage.range_count,
             unreadable_messages=broker.damage.message_count,
             damaged_queue_files=broker.queues.damaged_files,
+            segment_bytes=host.config.segment_bytes,
+            opened_ms=host.opened_ms,
+            queues_dispatched=broker.queues.dispatched_offset,
+            index_dispatched=broker.index.dispatched_offset,
+            index_waiting=len(broker.index.incoming),
+            checkpoint_offset=broker.queues.checkpoint_offset,
         )

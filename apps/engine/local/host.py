@@ -77,6 +77,7 @@ class Host:
         self.stopped: EngineError | None = None
         self.sync_count = 0
         self.assigned_count = 0
+        self.opened_ms = broker.clock.wall_ms()
         self._on_fatal = on_fatal
         self._writing = _Writing(self.fail)
         self._sync_thread = ThreadPoolExecutor(1, thread_name_prefix="engine-sync")

@@ -10,6 +10,7 @@ from apps.core.queries import asked_name
 from apps.core.schema import PROBLEM_RESPONSES
 from apps.messages import selectors
 from apps.messages.api.serializers import LifeDocument, rendered_life
+from apps.messages.api.storeserializers import StoreDocument, rendered_store
 from apps.messages.life import Gap
 
 
@@ -34,3 +35,16 @@ class TraceView(APIView):
         if Gap.NOT_FOUND in found.gaps and not found.events:
             raise ProblemError("not_found", "nothing is known of a message with this id")
         return Response(rendered_life(found))
+
+
+class StoreView(APIView):
+    """The store and its broker."""
+
+    @extend_schema(
+        operation_id="get_store",
+        responses={200: StoreDocument, **PROBLEM_RESPONSES},
+        tags=["store"],
+    )
+    def get(self, _request: Request) -> Response:
+        """Return sizes, offsets, marks of the disk, what keeps the log, and damage."""
+        return Response(rendered_store(selectors.store()))

@@ -3,7 +3,7 @@
 Every step is a look-up by an index or a bounded read: nothing walks through the log.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -20,7 +20,7 @@ from apps.messages import life
 from apps.messages.asked import Asked, Meaning
 from apps.messages.grouping import Family, families
 from apps.messages.life import Event, Gap, Kind, Life, Lock, Source
-from apps.messages.seen import Seen
+from apps.messages.seen import Role, Seen
 from apps.messages.selectors.finding import Found, Wanted, find
 from apps.messages.telling import Told, told_of
 
@@ -62,7 +62,9 @@ def life_of(message_id: str, *, topic: str = "") -> Life:
         gaps.add(Gap.NO_TRACES)
     events = [*life.copied(copies), *life.worked(told)]
     if head is not None:
-        events += [*life.beginning(head), *_of_readers(head, told)]
+        ended = {one.group for one in copies if one.role is Role.DEAD_LETTER}
+        ended |= {one.group for one in told if one.result == "ok"}
+        events += [*life.beginning(head), *_of_readers(head, ended)]
         if any(one.kind is Kind.HALF for one in events):
             gaps.add(Gap.HALF_TIME)
         locks, is_cut = _locks(head, told)
@@ -130,13 +132,12 @@ def _traces(message_id: str) -> Found:
         return Found()
 
 
-def _of_readers(head: Seen, told: Sequence[Told]) -> list[Event]:
-    """Return where groups are now that read the queue; of those that told, only what is open."""
+def _of_readers(head: Seen, ended: Collection[str | None]) -> list[Event]:
+    """Return where groups are now that read the queue, but those for which it has `ended`."""
     record = head.record
-    done = {one.group for one in told if one.result == "ok"}
     events = []
     for one in bridge.call(lambda engine: engine.group_progress()):
-        if (one.topic, one.queue) != (record.topic, record.queue) or one.group in done:
+        if (one.topic, one.queue) != (record.topic, record.queue) or one.group in ended:
             continue
         events.append(
             Event(kind=_stand(one, record.queue_offset), source=Source.BROKER, group=one.group)

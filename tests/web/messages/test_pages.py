@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.engine.errors import StoreDamaged
 from tests.web.console.test_pages import parsed
 from tests.web.messages.conftest import Log
 
@@ -292,3 +293,35 @@ def test_no_file_is_made_of_what_cannot_be_asked(log: Log, browser: Client, quer
 
     assert answer.status_code == 400
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
+
+
+def test_a_message_is_shown_though_nothing_around_it_can_be_told(
+    log: Log, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.send(b"here it is")
+
+    def damaged() -> None:
+        raise StoreDamaged("a bit fell over")
+
+    monkeypatch.setattr(log.engine, "group_progress", damaged)
+
+    page = texts(browser, "/topics/orders/queues/0/messages/0")
+
+    assert "here it is" in page
+    assert "What is around it cannot be told now: a bit fell over." in page
+    assert "Not known." in page
+
+
+def test_a_damaged_message_is_no_page_that_pretends(
+    log: Log, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.send(b"body")
+
+    async def damaged(_request: object) -> None:
+        raise StoreDamaged("a bit fell over")
+
+    monkeypatch.setattr(log.engine, "search", damaged)
+
+    assert "a bit fell over" in texts(browser, "/topics/orders/queues/0/messages/0", 500)
+    assert "A bit fell over." in texts(browser, "/topics/orders/messages")
+    assert browser.get("/topics/orders/queues/0/messages/0/raw").status_code == 500

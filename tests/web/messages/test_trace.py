@@ -80,7 +80,7 @@ def test_failures_retries_and_the_end_as_a_dead_letter_are_one_line(log: Log) ->
 
     found = life_of(message_id, topic="orders")
 
-    assert kinds(found) == ["made", "stored", "failed", "dead", "settled"]
+    assert kinds(found) == ["made", "stored", "failed", "dead"]
     failed = found.events[2]
     assert (failed.group, failed.detail, failed.attempt) == ("billing", "it broke", 1)
     assert failed.client_id == "worker@1#a"
@@ -238,7 +238,7 @@ def test_the_api_tells_what_the_page_shows(log: Log, browser: Client) -> None:
 
     assert answer["message_id"] == message_id
     assert [one["kind"] for one in answer["events"]] == [
-        "made", "stored", "failed", "dead", "settled",
+        "made", "stored", "failed", "dead",
     ]  # fmt: skip
     assert answer["events"][2]["detail"] == "it broke"
     assert answer["events"][1]["offset"] == "0"
