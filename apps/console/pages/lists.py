@@ -13,6 +13,7 @@ from apps.core.pagination import rfc3339
 from apps.engine.clock import SystemClock
 from apps.metrics import lists
 from apps.metrics.lists import GROUP_SORTS, TOPIC_SORTS, ListPage, ListQuery
+from apps.metrics.models import GroupSummary, TopicSummary
 from apps.metrics.models.summaries import Summary
 from apps.topics.models import Type
 
@@ -96,7 +97,9 @@ def _query(
     )
 
 
-def _values(entered: QueryDict, query: ListQuery, page: ListPage[Summary]) -> Mapping[str, object]:
+def _values(
+    entered: QueryDict, query: ListQuery, page: ListPage[GroupSummary] | ListPage[TopicSummary]
+) -> Mapping[str, object]:
     pairs = [(name, entered[name]) for name in _FIELDS if name in entered]
     filters = [pair for pair in pairs if pair[0] != "sort"]
     sampled_at = lists.sampled_at()
