@@ -12,6 +12,8 @@ from apps.console.pages import (
     givenup,
     group,
     groupoffsets,
+    history,
+    lists,
     lock,
     locks,
     messages,
@@ -60,8 +62,18 @@ alert_patterns = [
     path("alerts/channels/<int:number>/test", alert_channels.test, name="test_channel"),
 ]
 
+list_patterns = [
+    path("topics", lists.topics, name="topics"),
+    path("topics.csv", lists.topics_csv, name="topics_csv"),
+    path("topics/<path:name>/history", history.topic, name="topic_history"),
+    path("groups", lists.groups, name="groups"),
+    path("groups.csv", lists.groups_csv, name="groups_csv"),
+    path("groups/<path:name>/history", history.group, name="group_history"),
+]
+
 urlpatterns = [
     *alert_patterns,
+    *list_patterns,
     path("", overview.overview, name="overview"),
     path("preferences", preferences.prefer, name="preferences"),
     path("locks", locks.locks, name="locks"),

@@ -40,10 +40,9 @@ def keep(now: Reading, before: Reading | None) -> None:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
     if GroupSummary.objects.filter(sampled_at__gt=taken_at).exists():
         return
-    left_out = () if now.look is not None else _LOOKS
-    _write(GroupSummary, _groups(now, before), left_out=left_out)
-    left_out = () if now.look is not None else _TOPIC_LOOKS
-    _write(TopicSummary, _topics(now, before), left_out=left_out)
+    is_look = now.look is not None
+    _write(GroupSummary, _groups(now, before), left_out=() if is_look else _LOOKS)
+    _write(TopicSummary, _topics(now, before), left_out=() if is_look else _TOPIC_LOOKS)
     for model in (GroupSummary, TopicSummary):
         model.objects.filter(sampled_at__lt=taken_at).delete()
 

@@ -337,3 +337,26 @@ def test_what_is_described_is_what_is_answered() -> None:
 @pytest.mark.parametrize("field", ["message_id", "offset", "store_time", "recall_handle"])
 def test_the_schema_of_a_send_result_has_the_fields_of_the_contract(field: str) -> None:
     assert field in openapi.components()["schemas"]["SendResult"]["properties"]
+
+
+async def test_metrics_tell_of_refused_locks_blocked_queues_and_what_died(
+    engine: Recorder,
+) -> None:
+    rows = [
+        dataclasses.replace(backlog_row("stuck", 0, age_ms=1, lag=5), head_attempts=3, refusals=4),
+        dataclasses.replace(backlog_row("stuck", 1, age_ms=1, lag=5), refusals=2),
+        backlog_row("well", 0, age_ms=1, lag=5),
+    ]
+
+    blocked = samples_of(engine, rows, "mqweb_blocked_queues")
+    refused = samples_of(engine, rows, "mqweb_lock_refusals_total")
+
+    assert [(labels["consumer_group"], count) for labels, count in blocked] == [
+        ("stuck", 1),
+        ("well", 0),
+    ]
+    assert [(labels["consumer_group"], count) for labels, count in refused] == [
+        ("stuck", 6),
+        ("well", 0),
+    ]
+    assert samples_of(engine, rows, "rocketmq_broker_permission") == [({}, 6)]

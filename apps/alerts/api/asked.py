@@ -77,7 +77,7 @@ class RuleRequest(StrictSerializer):
 
     def terms(self) -> RuleTerms:
         """Return what the rule is to say."""
-        given = {name: self.validated_data[name] for name in RuleRequest().fields}
+        given = {str(name): self.validated_data[name] for name in RuleRequest().fields}
         return RuleTerms(**given)
 
 
@@ -134,8 +134,9 @@ class ChannelRequest(StrictSerializer):
 
     def terms(self) -> ChannelTerms:
         """Return what the channel is to be."""
-        given = {name: self.validated_data[name] for name in ChannelRequest().fields}
-        return ChannelTerms(**{**given, "recipients": tuple(given["recipients"])})
+        given = {str(name): self.validated_data[name] for name in ChannelRequest().fields}
+        given["recipients"] = tuple(given["recipients"])
+        return ChannelTerms(**given)
 
 
 class ChannelChange(ChannelRequest):

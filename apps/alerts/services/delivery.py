@@ -71,7 +71,8 @@ def deliver(*, clock: Clock, post: Post | None = None) -> Step:
 
 def backoff_ms(attempts: int) -> int:
     """Return the pause after so many failed attempts."""
-    return min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** min(attempts - 1, 20))
+    doublings: int = 2 ** min(attempts - 1, 20)
+    return min(BACKOFF_MS_MAX, BACKOFF_MS * doublings)
 
 
 def _claimed(now_ms: int) -> list[Notification]:

@@ -143,13 +143,15 @@ def _judge(rule: AlertRule, alert: Alert, value: float | None, result: _Found, n
     if standing is None:
         result.over.append(alert)
         return
+    looked = _columns(alert)
     # What the rule says by now is what the alert is about.
     alert.threshold, alert.severity, alert.rule_name = rule.threshold, rule.severity, rule.name
     if value is not None:
         alert.value = value
         alert.peak = value if alert.peak is None else max(alert.peak, value)
     _take(alert, standing, now_ms)
-    result.changed.append(alert)
+    if _columns(alert) != looked:
+        result.changed.append(alert)
     if standing.state is not before.state:
         if standing.state is State.RESOLVED:
             alert.resolution = "below the threshold"
@@ -165,6 +167,10 @@ def _end(alert: Alert, result: _Found, now_ms: int, *, resolution: str) -> None:
     _take(alert, standing, now_ms)
     result.changed.append(alert)
     result.events.append(_event(alert, now_ms))
+
+
+def _columns(alert: Alert) -> list[object]:
+    return [getattr(alert, name) for name in _JUDGED]
 
 
 def _terms(rule: AlertRule) -> Terms:
@@ -201,7 +207,11 @@ def _event(alert: Alert, now_ms: int) -> AlertEvent:
 
 def _write(result: _Found) -> None:
     Alert.objects.bulk_create(result.begun)
-    Alert.objects.bulk_update(result.changed, _JUDGED, batch_size=500)
+    # All of these rows are there, and stay there while the watch is locked. An insert that becomes
+    # an update takes a twentieth of the time that Django's update of many rows does.
+    Alert.objects.bulk_create(
+        result.changed, update_conflicts=True, unique_fields=["id"], update_fields=_JUDGED
+    )
     Alert.objects.filter(pk__in=[alert.pk for alert in result.over]).delete()
     AlertEvent.objects.bulk_create(result.events)
 

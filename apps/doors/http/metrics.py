@@ -13,17 +13,20 @@ from itertools import chain, groupby
 from apps.doors.http.answers import METRICS, Answer
 from apps.doors.http.calls import Call, Door
 from apps.engine.api import EngineAPI
+from apps.engine.clock import SystemClock
 from apps.engine.codec.layout import DEAD_LETTER_PREFIX
 from apps.engine.delaytypes import DelayLevelState, DelayStatus
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import QueueBacklog
 from apps.engine.retentiontypes import CompactionStatus, RetentionStatus
 from apps.engine.transactiontypes import TransactionStatus
-from apps.engine.types import EngineStatus, RoomState
+from apps.engine.types import PERM_READ, PERM_WRITE, EngineStatus, RoomState
+from apps.groups.blocked import blocked_queues
 
 # Topics and groups are named by strangers, and whoever scrapes keeps a history of each series. The
 # event loop waits while a metric is written: 25 ms for one of this length.
 SERIES_MAX = 5_000
+_clock = SystemClock()
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -83,11 +86,12 @@ def _all(engine: EngineAPI) -> Iterator[Metric]:
     backlog = engine.backlog()
     yield from _of_backlog(backlog)
     yield from _of_queues(backlog)
+    yield from _of_stuck(backlog, engine)
     yield from _of_groups(engine)
     yield from _of_delays(engine.delay_status())
     yield from _of_levels(engine.delay_levels().levels)
     yield from _of_transactions(engine.transaction_status())
-    yield _of_dead_letters(engine)
+    yield from _of_dead_letters(engine)
 
 
 def _known(name: str, text: str, value: int | None) -> Metric:
@@ -120,6 +124,12 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
         ("mqweb_parked_requests", "gauge", "Requests waiting for a message.", status.parked),
         ("mqweb_leases", "gauge", "Leases not settled.", status.leases),
         ("mqweb_rebalances_total", "counter", "Assignments made.", status.rebalances),
+        (
+            "rocketmq_broker_permission",
+            "gauge",
+            "6 where it is read and written, 4 while sends are refused.",
+            PERM_READ if status.room is RoomState.FULL else PERM_READ | PERM_WRITE,
+        ),
         ("mqweb_store_free_bytes", "gauge", "Bytes free on the disk.", status.free_bytes),
         (
             "mqweb_store_full",
@@ -157,12 +167,12 @@ def _of_status(status: EngineStatus) -> Iterator[Metric]:
     ):
         yield _one(name, kind, text, value)
     if status.retention is not None:
-        yield from _of_retention(status.retention)
+        yield from _of_retention(status.retention, now_ms=_clock.wall_ms())
     if status.compaction is not None:
         yield from _of_compaction(status.compaction)
 
 
-def _of_retention(status: RetentionStatus) -> Iterator[Metric]:
+def _of_retention(status: RetentionStatus, *, now_ms: int) -> Iterator[Metric]:
     for name, kind, text, value in (
         (
             "mqweb_store_used_percent",
@@ -186,6 +196,9 @@ def _of_retention(status: RetentionStatus) -> Iterator[Metric]:
         yield _one(name, kind, text, value)
     oldest = "When the oldest message that is kept was stored, ms."
     yield _known("mqweb_store_oldest_timestamp_ms", oldest, status.oldest_ms)
+    text = "Age of the oldest message that is kept, ms."
+    kept_ms = None if status.oldest_ms is None else max(0, now_ms - status.oldest_ms)
+    yield _known("rocketmq_storage_message_reserve_time", text, kept_ms)
     text = "Bytes that are due to be deleted and that somebody needs."
     blocked = [({"holder": block.holder}, block.size_bytes) for block in status.blocked_by]
     yield Metric("mqweb_retention_blocked_bytes", "gauge", text, blocked)
@@ -264,6 +277,23 @@ def _of_queues(backlog: Sequence[QueueBacklog]) -> Iterator[Metric]:
     yield Metric("mqweb_queue_oldest_age_ms", "gauge", text, ages_ms)
 
 
+def _of_stuck(backlog: Sequence[QueueBacklog], engine: EngineAPI) -> Iterator[Metric]:
+    """Yield how many queues of a group do not get on, and how often locks were refused."""
+    refusals: Counter[str] = Counter()
+    blocked: Counter[str] = Counter()
+    for row in backlog:
+        refusals[row.group] += row.refusals
+        blocked[row.group] += 0
+    now_ms = _clock.wall_ms()
+    blocked.update(row.group for row in blocked_queues(backlog, engine.members(), now_ms=now_ms))
+    for name, kind, text, counts in (
+        ("mqweb_blocked_queues", "gauge", "Queues that do not get on.", blocked),
+        ("mqweb_lock_refusals_total", "counter", "Queue locks refused.", refusals),
+    ):
+        samples = [({"consumer_group": group}, count) for group, count in sorted(counts.items())]
+        yield Metric(name, kind, text, samples)
+
+
 def _of_groups(engine: EngineAPI) -> Iterator[Metric]:
     members = Counter(member.group for member in engine.members())
     held = Counter(lock.group for lock in engine.queue_locks() if lock.expires_in_ms > 0)
@@ -284,6 +314,12 @@ def _of_delays(status: DelayStatus) -> Iterator[Metric]:
             status.pending,
         ),
         ("mqweb_delayed_delivered_total", "counter", "Of these, delivered.", status.delivered),
+        (
+            "rocketmq_timer_dequeue_total",
+            "counter",
+            "Of these, taken out: delivered, in time or before it.",
+            status.delivered + status.sent_now,
+        ),
         ("mqweb_delayed_cancelled_total", "counter", "Of these, cancelled.", status.cancelled),
         ("mqweb_delayed_sent_now_total", "counter", "Delivered before time.", status.sent_now),
         (
@@ -338,12 +374,12 @@ def _of_transactions(status: TransactionStatus) -> Iterator[Metric]:
         yield _one(name, kind, text, value)
 
 
-def _of_dead_letters(engine: EngineAPI) -> Metric:
-    kept = [
-        (
-            {"consumer_group": topic.removeprefix(DEAD_LETTER_PREFIX)},
-            sum(found.max_offset - found.min_offset for found in ranges),
-        )
-        for topic, ranges in sorted(engine.own_ranges(DEAD_LETTER_PREFIX).items())
-    ]
-    return Metric("mqweb_dead_letters", "gauge", "Dead letters in the log.", kept)
+def _of_dead_letters(engine: EngineAPI) -> Iterator[Metric]:
+    kept: list[Sample] = []
+    ever: list[Sample] = []
+    for topic, ranges in sorted(engine.own_ranges(DEAD_LETTER_PREFIX).items()):
+        labels = {"consumer_group": topic.removeprefix(DEAD_LETTER_PREFIX)}
+        kept.append((labels, sum(found.max_offset - found.min_offset for found in ranges)))
+        ever.append((labels, sum(found.max_offset for found in ranges)))
+    yield Metric("mqweb_dead_letters", "gauge", "Dead letters in the log.", kept)
+    yield Metric("rocketmq_send_to_dlq_messages_total", "counter", "Dead letters ever.", ever)

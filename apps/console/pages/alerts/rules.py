@@ -5,6 +5,7 @@ from django.utils.translation import gettext as _
 
 from apps.alerts import selectors, services
 from apps.alerts.forms import RuleForm, SilenceForm, rule_values
+from apps.alerts.kinds import KINDS
 from apps.alerts.models import AlertRule
 from apps.console import alerts as shown
 from apps.console.pages.common import Page, Told
@@ -155,7 +156,7 @@ def _rule_page(found: AlertRule | None, form: RuleForm, *, status: int = 200) ->
         values={
             "rule": found,
             "form": form,
-            "kinds": [shown.about(value) for value, _name in form.fields["kind"].choices],
+            "kinds": list(KINDS.values()),
             "lately": [shown.alert_row(alert, now_ms=now_ms) for alert in lately],
         },
         status=status,

@@ -1,0 +1,134 @@
+"""The lists of topics and groups. Know summaries and samples; ask no engine and no log."""
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+
+from apps.console import lists as shown
+from apps.console.pages.common import Page
+from apps.console.pages.rows import rows_page
+from apps.console.pages.searching import given
+from apps.core.pagination import rfc3339
+from apps.engine.clock import SystemClock
+from apps.metrics import lists
+from apps.metrics.lists import GROUP_SORTS, TOPIC_SORTS, ListPage, ListQuery
+from apps.metrics.models import GroupSummary, TopicSummary
+from apps.metrics.models.summaries import Summary
+from apps.topics.models import Type
+
+SEARCH_CHARACTERS_MAX = 200
+_GROUP_TYPES = ("ordered", "concurrent")
+_PAGE_MAX = 100_000
+_FIELDS = ("q", "type", "lag", "blocked", "sort")
+
+
+@rows_page
+def groups(request: HttpRequest) -> Page:
+    """Show the groups that are asked for, with how they stand."""
+    now_ms = SystemClock().wall_ms()
+    entered = given(request.GET)
+    query = _query(entered, sorts=GROUP_SORTS, types=_GROUP_TYPES, sort="lag")
+    page = lists.page_of(lists.groups(query), query.page)
+    lines = lists.lag_of_last_hour([row.name for row in page.rows], now_ms=now_ms)
+    rows = [shown.group_row(row, lines.get(row.name), now_ms=now_ms) for row in page.rows]
+    return Page(
+        template="console/lists/groups.html",
+        values={
+            "rows": rows,
+            "types": _GROUP_TYPES,
+            **_values(entered, query, page),
+        },
+    )
+
+
+@rows_page
+def groups_csv(request: HttpRequest) -> HttpResponse:
+    """Give the groups that are asked for as a file."""
+    query = _query(given(request.GET), sorts=GROUP_SORTS, types=_GROUP_TYPES, sort="lag")
+    return _file(
+        "groups", list(lists.groups(query)[: lists.FILE_ROWS_MAX + 1]), shown.GROUP_COLUMNS
+    )
+
+
+@rows_page
+def topics(request: HttpRequest) -> Page:
+    """Show the topics that are asked for, with their groups."""
+    now_ms = SystemClock().wall_ms()
+    entered = given(request.GET)
+    query = _query(entered, sorts=TOPIC_SORTS, types=Type.values, sort="name")
+    page = lists.page_of(lists.topics(query), query.page)
+    lines = lists.sends_of_last_hour([row.name for row in page.rows], now_ms=now_ms)
+    readers = lists.readers_of(page.rows)
+    rows = [
+        shown.topic_row(row, lines.get(row.name), readers.get(row.name, ()), now_ms=now_ms)
+        for row in page.rows
+    ]
+    return Page(
+        template="console/lists/topics.html",
+        values={"rows": rows, "types": Type.values, **_values(entered, query, page)},
+    )
+
+
+@rows_page
+def topics_csv(request: HttpRequest) -> HttpResponse:
+    """Give the topics that are asked for as a file."""
+    query = _query(given(request.GET), sorts=TOPIC_SORTS, types=Type.values, sort="name")
+    return _file(
+        "topics", list(lists.topics(query)[: lists.FILE_ROWS_MAX + 1]), shown.TOPIC_COLUMNS
+    )
+
+
+def _query(
+    entered: QueryDict, *, sorts: Mapping[str, bool], types: Sequence[str], sort: str
+) -> ListQuery:
+    """Read what is asked for; what makes no sense asks for nothing."""
+    page = entered.get("page", "1")
+    wanted, kind = entered.get("sort", sort), entered.get("type", "")
+    is_page = page.isascii() and page.isdigit() and len(page) <= 6
+    return ListQuery(
+        # PostgreSQL has no way to hold a zero character in a text.
+        search=entered.get("q", "").replace("\0", "")[:SEARCH_CHARACTERS_MAX],
+        type=kind if kind in types else "",
+        only_lag="lag" in entered,
+        only_blocked="blocked" in entered,
+        sort=wanted if wanted in sorts else sort,
+        page=min(_PAGE_MAX, int(page)) if is_page else 1,
+    )
+
+
+def _values(
+    entered: QueryDict, query: ListQuery, page: ListPage[GroupSummary] | ListPage[TopicSummary]
+) -> Mapping[str, object]:
+    pairs = [(name, entered[name]) for name in _FIELDS if name in entered]
+    filters = [pair for pair in pairs if pair[0] != "sort"]
+    sampled_at = lists.sampled_at()
+    return {
+        "entered": dict(pairs),
+        "is_filtered": bool(filters),
+        "sort": query.sort,
+        "total": page.total,
+        "page": page.page,
+        "pages": page.pages,
+        "search": urlencode(pairs),
+        "sort_query": urlencode(filters),
+        "before_query": urlencode([*pairs, ("page", page.page - 1)]) if page.page > 1 else "",
+        "next_query": urlencode([*pairs, ("page", page.page + 1)])
+        if page.page < page.pages
+        else "",
+        "sampled_at": None if sampled_at is None else rfc3339(sampled_at),
+    }
+
+
+def _file(name: str, rows: Sequence[Summary], columns: Sequence[str]) -> HttpResponse:
+    answer = HttpResponse(
+        shown.as_csv(rows[: lists.FILE_ROWS_MAX], columns),
+        content_type="text/csv; charset=utf-8",
+        headers={
+            "Content-Disposition": f'attachment; filename="{name}.csv"',
+            "X-Content-Type-Options": "nosniff",
+        },
+    )
+    if len(rows) > lists.FILE_ROWS_MAX:
+        answer["X-Truncated"] = str(lists.FILE_ROWS_MAX)
+    return answer
