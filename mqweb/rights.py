@@ -99,6 +99,7 @@ _API: dict[str, dict[str, Row]] = {
     "audit": {"GET": _ADMINISTER},
     "audit:export": {"GET": _ADMINISTER},
     "audit/<str:number>": {"GET": _ADMINISTER},
+    "store": {"GET": _SEE},
     "series": {"GET": _SEE},
     "series/<str:name>": {"GET": _SEE},
     "pipelines/jobs": {"GET": _SEE},
@@ -196,6 +197,18 @@ _PAGES: dict[str, dict[str, Row]] = {
     "topics/<str:name>/queues/<int:queue>/messages/<int:offset>": {"GET": _PEEK_TOPIC_PAGE},
     "topics/<str:name>/queues/<int:queue>/messages/<int:offset>/raw": {"GET": _PEEK_TOPIC_PAGE},
     "topics/<str:name>/messages": {"GET": _PEEK_TOPIC_PAGE},
+    "topics/<str:name>/consumers": {"GET": on_topic(Action.GET, part="name")},
+    # What a new topic is called is in the form, and asked about there.
+    "topics/new": {"GET": SIGNED_IN, "POST": SIGNED_IN},
+    "topics/<str:name>/settings": {
+        "GET": on_topic(Action.GET, part="name"),
+        "POST": on_topic(Action.UPDATE, part="name"),
+    },
+    "topics/<str:name>/delete": {
+        "GET": on_topic(Action.DELETE, part="name"),
+        "POST": on_topic(Action.DELETE, part="name"),
+    },
+    "store": {"GET": _SEE},
     "topics/<str:name>/produce": {
         "GET": on_topic(Action.PUB, part="name"),
         "POST": on_topic(Action.PUB, part="name"),

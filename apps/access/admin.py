@@ -112,21 +112,22 @@ class GrantForm(FormBase):
 class GrantAdmin(AuditedAdmin, GrantBase):
     """Grants of all accounts."""
 
-    form = GrantForm
+    form = GrantForm  # type: ignore[assignment]
     list_display = ["user", "effect", "kind", "match", "name", "actions", "created_by"]
     list_filter = ["effect", "kind", "match"]
     list_select_related = ["user"]
     search_fields = ["name", "user__username"]
     show_full_result_count = False
 
-    def save_model(self, request: HttpRequest, obj: Grant, form: Any, change: bool) -> None:
+    def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
         """Keep the grant under a new version."""
+        assert isinstance(obj, Grant)
         snapshot.raise_version()
         if not change:
             obj.created_by = actor_of(request)
         super().save_model(request, obj, form, change)
 
-    def delete_model(self, request: HttpRequest, obj: Grant) -> None:
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
         """Take the grant back under a new version."""
         snapshot.raise_version()
         super().delete_model(request, obj)

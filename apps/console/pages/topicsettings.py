@@ -9,9 +9,12 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from apps.access import asking
+from apps.access.policy import Action, topic
 from apps.console import messages as shown
 from apps.console.board import board
 from apps.console.pages.common import no_engine
+from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import EngineError, UnknownTopic
 from apps.groups.retrytopics import group_of
@@ -34,7 +37,7 @@ def settings(request: HttpRequest, *, name: str) -> HttpResponse:
     if not form.is_valid():
         return _settings(request, state, form, status=400)
     try:
-        services.create_or_change_topic(name=name, **form.wish())
+        services.create_or_change_topic(name=name, **form.wish(), by=actor_of(request))
     except ProblemError as refusal:
         return _settings(request, state, form, trouble=_sentence(refusal), status=409)
     except EngineError as error:
@@ -52,8 +55,10 @@ def new(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         status = 400
         if form.is_valid():
+            wish = form.wish()
+            asking.require(request, Action.CREATE, topic(str(wish["name"])))
             try:
-                changed = services.create_or_change_topic(**form.wish())
+                changed = services.create_or_change_topic(**wish, by=actor_of(request))
             except ProblemError as refusal:
                 trouble, status = _sentence(refusal), 409
             except EngineError as error:
@@ -77,7 +82,7 @@ def delete(request: HttpRequest, *, name: str) -> HttpResponse:
     if request.method == "POST":
         if request.POST.get("typed", "").strip() == name:
             try:
-                services.delete_topic(name=name)
+                services.delete_topic(name=name, by=actor_of(request))
             except UnknownTopic:
                 return _none(request, name)
             notices.success(request, _("The topic %(name)s is deleted.") % {"name": name})
