@@ -36,8 +36,16 @@ async def overview(scope: Event, receive: Receive, send: Send) -> None:
 
 async def live(scope: Event, receive: Receive, send: Send) -> None:
     """Serve a viewer of the view that the query string names: `?view=group.billing`."""
-    asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), max_num_fields=5)
-    await _served(scope, receive, send, view=(asked.get("view") or [""])[0])
+    await _served(scope, receive, send, view=_asked_view(scope.get("query_string", b"")))
+
+
+def _asked_view(query: bytes) -> str:
+    """Return what a query string names; an empty text for one that is none, or too long."""
+    try:
+        asked = parse_qs(query.decode("latin-1"), max_num_fields=5)
+    except ValueError:
+        return ""
+    return asked.get("view", [""])[0]
 
 
 async def _served(scope: Event, receive: Receive, send: Send, *, view: str) -> None:

@@ -13,7 +13,7 @@ from apps.console import frames, relay, sockets
 from apps.console.audience import AT_ONCE, audience
 from apps.console.board import board
 from apps.console.feed import Feed
-from apps.console.projections import Picture
+from apps.console.projections import Picture, is_view
 from apps.console.relay import Incoming, Outgoing
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer, settle
 from tests.web.console.live import Missing
@@ -329,6 +329,13 @@ async def test_a_view_that_there_is_not_is_refused(view: str) -> None:
     await viewer.socket.wait()
 
     assert code == sockets.UNKNOWN_VIEW
+
+
+async def test_a_query_that_makes_no_sense_names_no_view() -> None:
+    queries = [b"", b"view", b"view=", b"&".join([b"view=overview"] * 9), b"%ff%fe&view=\xff"]
+
+    assert [is_view(sockets._asked_view(query)) for query in queries] == [False] * len(queries)
+    assert sockets._asked_view(b"view=group.%C3%BC%26%2B") == "group.\u00fc&+"
 
 
 async def test_each_subscription_is_asked_for_at_one_place(
