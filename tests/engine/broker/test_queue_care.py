@@ -334,6 +334,17 @@ def test_the_backlog_shows_a_suspended_queue_also_where_nobody_has_read_it(
     assert rows[1].by == "ann"
 
 
+def test_a_lock_is_listed_with_the_suspension_of_its_queue(bench: FailureBench) -> None:
+    bench.lock("a")
+    bench.lock("a", queue=1)
+    bench.attend(SUSPEND)
+
+    states = {lock.queue: lock.suspension for lock in bench.broker.locks.states("g")}
+
+    assert states[0] is not None
+    assert (states[0].by, states[1]) == ("ann", None)
+
+
 # --- what members are told ---------------------------------------------------------------------
 
 
