@@ -55,8 +55,9 @@ class QueueLocks:
         """Rule over `table`, which `record` changes by applying what it writes.
 
         `owner_of` says to which client a queue of a group is assigned; None where the group has
-        no assignment for the topic. `suspensions` are only shown. Every lock found in the table gets a whole lease from here
-        on: its holder may still believe in it, so nobody else gets it before.
+        no assignment for the topic. `suspensions` are only shown. Every lock found in the table
+        gets a whole lease from here on: its holder may still believe in it, so nobody else gets
+        it before.
         """
         self._table = table
         self._record = record
