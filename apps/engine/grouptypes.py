@@ -131,6 +131,8 @@ class QueueLockState:
     epoch: int
     acquired_ms: int
     expires_in_ms: int
+    suspension: Suspension | None = None
+    """In force: the queue gives the group nothing, whoever has its lock."""
 
 
 class LockChange(StrEnum):

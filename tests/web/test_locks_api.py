@@ -49,6 +49,7 @@ def test_locks_are_listed_live_by_group_topic_and_queue(api: Api, engine: FakeEn
         "acquired_at": "2025-11-13T02:13:20.000Z",
         "expires_in_ms": 60_000,
         "is_expired": False,
+        "suspension": None,
     }
     assert [item["is_expired"] for item in body["items"]] == [False, False, True]
 

@@ -193,9 +193,10 @@ def _queue_row(queue: QueueState) -> dict[str, object]:
 def _grid(name: str) -> tuple[dict[str, object] | None, str]:
     """Return who reads which queue, a row a client and a column a queue."""
     try:
-        members = bridge.call(lambda engine: engine.members(name))
+        members, rows = bridge.call(lambda engine: (engine.members(name), engine.backlog(name)))
     except EngineError as error:
         return None, str(error)
+    suspended = {(row.topic, row.queue) for row in rows if row.suspension is not None}
     places = sorted(
         {
             (topic, number)
@@ -206,7 +207,7 @@ def _grid(name: str) -> tuple[dict[str, object] | None, str]:
     )
     shown = places[:GRID_QUEUES_MAX]
     return {
-        "places": shown,
+        "places": [(topic, number, (topic, number) in suspended) for topic, number in shown],
         "is_cut": len(shown) < len(places),
         "rows": [
             {

@@ -94,10 +94,15 @@ class Assigner:
         """Give a group a new generation, whether or not anything changed."""
         self._look(group, reason, is_forced=True)
 
-    def tell(self, group: str, reason: str) -> None:
-        """Have the members of a group ask again, by a new generation; there may be none."""
-        if self._table.get(group) is not None:
-            self._look(group, reason, is_forced=True)
+    def telling(self, group: str, reason: str) -> list[Event]:
+        """Return the event that has the members of a group ask again, by a new generation.
+
+        It is for whoever has something to record that they must be told; none without members.
+        """
+        if self._table.get(group) is None:
+            return []
+        members, _, outcome = self._outcome(group)
+        return [self._event(group, members, outcome, reason)]
 
     def what_if(self, request: WhatIfRequest, topics: Collection[str]) -> WhatIf:
         """Return how a group's queues would be shared out; see WhatIfRequest. Changes nothing.
@@ -174,13 +179,10 @@ class Assigner:
 
     def _look(self, group: str, reason: str, *, is_forced: bool) -> None:
         """Compute what the assignment is to be, and record it where it is not that yet."""
-        members = sorted(self._members.of(group).values(), key=lambda member: member.client_id)
-        topics = frozenset(wanted.topic for member in members for wanted in member.subscriptions)
-        terms = self._terms(group, topics)
-        outcome = share_out(members, terms, broker_name=self._broker_name)
+        members, (topics, terms), outcome = self._outcome(group)
         if is_forced or self._is_new(group, members, outcome):
             reason = self._reasons.get(group) or reason or self._why(group, terms)
-            self._put(group, members, outcome, reason)
+            self._record(self._event(group, members, outcome, reason))
             if len(members) > _MANY_MEMBERS:
                 pause_ms = max(_PAUSE_MS_MIN, int(len(members) * _PAUSE_MS_PER_MEMBER))
                 self._pauses[group] = self._clock.monotonic_ms() + pause_ms
@@ -201,17 +203,25 @@ class Assigner:
         seen = self._seen.get(group)
         return STRATEGY if seen and seen.terms.settings != terms.settings else QUEUE_COUNT
 
-    def _put(self, group: str, members: Sequence[Member], outcome: Outcome, reason: str) -> None:
+    def _outcome(self, group: str) -> tuple[list[Member], tuple[frozenset[str], Terms], Outcome]:
+        """Return the members of a group, what they depend on, and what each is to have."""
+        members = sorted(self._members.of(group).values(), key=lambda member: member.client_id)
+        topics = frozenset(wanted.topic for member in members for wanted in member.subscriptions)
+        terms = self._terms(group, topics)
+        outcome = share_out(members, terms, broker_name=self._broker_name)
+        return members, (topics, terms), outcome
+
+    def _event(
+        self, group: str, members: Sequence[Member], outcome: Outcome, reason: str
+    ) -> Assigned:
         before = self._table.get(group)
         moved = count_moved({} if before is None else before.owners, outcome.owners)
-        self._record(
-            Assigned(
-                group=group,
-                generation=self._fences.next(),
-                reason=reason,
-                strategy=outcome.strategy,
-                content=encode(members, outcome.queues, shared=outcome.shared, queues_moved=moved),
-            )
+        return Assigned(
+            group=group,
+            generation=self._fences.next(),
+            reason=reason,
+            strategy=outcome.strategy,
+            content=encode(members, outcome.queues, shared=outcome.shared, queues_moved=moved),
         )
 
     def _remember(self, group: str, topics: frozenset[str], terms: Terms) -> None:

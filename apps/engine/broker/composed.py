@@ -185,6 +185,7 @@ class Composed:
             fences=fences,
             lease_ms=config.queue_lock_ms,
             owner_of=self.assigner.owner,
+            suspensions=self.state.operators.suspensions,
         )
         self.fencing = Fencing(
             catalog=self.catalog,

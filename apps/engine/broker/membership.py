@@ -94,9 +94,6 @@ class Membership:
             # A power cut took back an assignment that was answered. Generations only grow, so
             # the one from before it needs a higher number.
             self._assigner.renew(request.group, RECOVERY)
-        elif 0 < generation < self._operators.newest_fence(request.group):
-            # A crash came between a fence and the generation behind it.
-            self._assigner.renew(request.group, RECOVERY)
         member = self._members.find(request.group, request.client_id)
         assert member is not None
         return member

@@ -83,10 +83,6 @@ class OperatorState:
         marks = self._marks.get(group)
         return None if marks is None else marks.get((topic, queue))
 
-    def newest_fence(self, group: str) -> int:
-        """Return the highest fence of a group's queues, 0 without any."""
-        return max((mark.fence for mark in self._marks.get(group, {}).values()), default=0)
-
     def dump(self) -> dict[str, object]:
         """Return everything as plain values, for the checkpoint."""
         return {

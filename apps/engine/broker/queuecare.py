@@ -1,10 +1,10 @@
 """Care of a blocked queue: suspend, resume, skip the head, park it. Waits for nothing.
 
 Knows groups' state, locks and members. The head of a queue is the first message that a group has
-neither settled nor sent back. A skip settles it for the group; a park makes it a dead letter in the
-same frame. Either fences whoever reads the queue: its lock is taken, in that frame, and its members
-are told the assignment in two steps, so that what they had read ahead is forgotten and a late word
-about the old head finds nothing.
+neither settled nor sent back. A skip settles it for the group; a park makes it a dead letter, too.
+Either fences whoever reads the queue: in the same frame its lock is taken and the group gets a new
+generation. Its members are told that in two steps, so that what they had read ahead is forgotten
+and a late word about the old head finds nothing.
 """
 
 from collections.abc import Callable
@@ -137,23 +137,23 @@ class QueueCare:
     def suspend(self, request: CareRequest) -> CareResult:
         """Suspend a queue or let it go on. Raises StoreFull, with nothing changed."""
         is_suspended = request.act is CareAct.SUSPEND
-        self._recorder.record(
-            QueueSuspended(
-                group=request.group,
-                topic=request.topic,
-                queue=request.queue,
-                is_suspended=is_suspended,
-                by=request.by,
-                reason=request.reason,
-            )
+        event = QueueSuspended(
+            group=request.group,
+            topic=request.topic,
+            queue=request.queue,
+            is_suspended=is_suspended,
+            by=request.by,
+            reason=request.reason,
         )
-        self._tell(request, "suspended" if is_suspended else "resumed")
+        self._recorder.commit(
+            [event, *self._telling(request, "suspended" if is_suspended else "resumed")]
+        )
         return self._result(request)
 
     def skip(self, request: CareRequest) -> CareResult:
         """Settle the head for the group. Raises StoreFull, with nothing changed."""
         self._recorder.commit(self._events(request))
-        self._began_anew(request, "head skipped")
+        self._began_anew(request)
         return self._result(request)
 
     def read(self, request: CareRequest, *, wait: bool) -> ReadBack:
@@ -186,7 +186,7 @@ class QueueCare:
         )
         batch = batch_of(topic, 0, [copy], [tag_hash(record.properties.get(TAGS, ""))])
         _, (stored,) = self._recorder.commit(self._events(request), [batch], is_internal=False)
-        self._began_anew(request, "head parked")
+        self._began_anew(request)
         return self._result(request, dead_letter_offset=stored.queue_offset)
 
     def _place(self, request: CareRequest) -> _Place:
@@ -235,7 +235,7 @@ class QueueCare:
             request.queue,
             reason=f"message {request.expected_offset} was {how}",
         )
-        return [passed, *released]
+        return [passed, *released, *self._telling(request, f"head {how}")]
 
     def _past(self, request: CareRequest, record: Record) -> list[Attempt]:
         """Return the attempts at the head that are known, and last what the operator said."""
@@ -259,14 +259,13 @@ class QueueCare:
                 return entry
         return None
 
-    def _began_anew(self, request: CareRequest, what: str) -> None:
+    def _began_anew(self, request: CareRequest) -> None:
+        """Count what was delivered beyond the new head as void."""
         head = self._place(request).head
         self._access.rewind(request.group, request.topic, request.queue, head)
-        self._tell(request, what)
 
-    def _tell(self, request: CareRequest, what: str) -> None:
-        """Have the members of the group ask again; without members nobody has to."""
-        self._assigner.tell(request.group, f"{request.topic}/{request.queue} {what}")
+    def _telling(self, request: CareRequest, what: str) -> list[Event]:
+        return self._assigner.telling(request.group, f"{request.topic}/{request.queue} {what}")
 
     def _result(
         self,

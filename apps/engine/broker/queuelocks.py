@@ -17,6 +17,7 @@ from apps.engine.broker.fences import Fences
 from apps.engine.broker.journal import Event, LockGranted, LockReleased
 from apps.engine.broker.locktable import LockEntry, LockTable, Place, release_line
 from apps.engine.broker.names import check_client_id, check_group_name
+from apps.engine.caretypes import Suspension
 from apps.engine.clock import Clock
 from apps.engine.errors import EngineError, InvalidArgument, LockLost, Overloaded
 from apps.engine.grouptypes import (
@@ -50,12 +51,14 @@ class QueueLocks:
         fences: Fences,
         lease_ms: int,
         owner_of: Callable[[str, str, int], str | None],
+        suspensions: Mapping[tuple[str, str, int], Suspension],
     ) -> None:
         """Rule over `table`, which `record` changes by applying what it writes.
 
         `owner_of` says to which client a queue of a group is assigned; None where the group has
-        no assignment for the topic. Every lock found in the table gets a whole lease from here
-        on: its holder may still believe in it, so nobody else gets it before.
+        no assignment for the topic. `suspensions` are only shown. Every lock found in the table
+        gets a whole lease from here on: its holder may still believe in it, so nobody else gets
+        it before.
         """
         self._table = table
         self._record = record
@@ -65,6 +68,7 @@ class QueueLocks:
         self._lease_ms = lease_ms
         self._owner_of = owner_of
         self._refused: Counter[tuple[str, str, int]] = Counter()
+        self._suspensions = suspensions
         for _, _, entry in table:
             entry.lease_end_ms = clock.monotonic_ms() + lease_ms
 
@@ -293,6 +297,7 @@ class QueueLocks:
             epoch=entry.epoch,
             acquired_ms=entry.acquired_ms,
             expires_in_ms=entry.lease_end_ms - self._clock.monotonic_ms(),
+            suspension=self._suspensions.get((group, *place)),
         )
 
     def _check(self, group: str, client_id: str, places: Sequence[QueuePlace]) -> None:

@@ -89,7 +89,6 @@ class Resets:
         self._recorder.commit(self._events(request, before))
         for one in request.queues:
             self._access.rewind(request.group, one.topic, one.queue, one.target)
-        self._assigner.tell(request.group, "offsets reset")
         return ResetResult(queues=_answer(request, before))
 
     def offsets_at(self, places: Sequence[QueuePlace], time_ms: int) -> Read:
@@ -154,7 +153,7 @@ class Resets:
             events += self._locks.taken_away(
                 request.group, one.topic, one.queue, reason="offsets reset"
             )
-        return events
+        return [*events, *self._assigner.telling(request.group, "offsets reset")]
 
 
 def _answer(request: ResetRequest, before: Sequence[int]) -> tuple[QueueWasReset, ...]:

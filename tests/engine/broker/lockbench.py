@@ -67,6 +67,7 @@ class LockBench:
             fences=Fences(self.store_epoch),
             lease_ms=LEASE_MS,
             owner_of=lambda *where: self.owners.get(where),
+            suspensions={},
         )
 
     def cut_power(self) -> None:

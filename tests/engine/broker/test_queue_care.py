@@ -1,6 +1,7 @@
 """A blocked queue is suspended, its head skipped or parked: exactly that, once, and for good."""
 
 import json
+import random
 from contextlib import suppress
 
 import pytest
@@ -334,6 +335,17 @@ def test_the_backlog_shows_a_suspended_queue_also_where_nobody_has_read_it(
     assert rows[1].by == "ann"
 
 
+def test_a_lock_is_listed_with_the_suspension_of_its_queue(bench: FailureBench) -> None:
+    bench.lock("a")
+    bench.lock("a", queue=1)
+    bench.attend(SUSPEND)
+
+    states = {lock.queue: lock.suspension for lock in bench.broker.locks.states("g")}
+
+    assert states[0] is not None
+    assert (states[0].by, states[1]) == ("ann", None)
+
+
 # --- what members are told ---------------------------------------------------------------------
 
 
@@ -387,21 +399,22 @@ def test_what_a_member_says_under_a_generation_from_before_is_refused(
     assert bench.committed() == 3
 
 
-def test_a_crash_between_a_skip_and_the_next_generation_is_made_good(
-    bench: FailureBench,
-) -> None:
+def test_a_skip_its_fence_and_the_next_generation_are_one_frame(bench: FailureBench) -> None:
     bench.send(3)
     first = beat(bench)
-    bench.broker.assigner.tell = lambda group, reason: None  # type: ignore[method-assign]
+    bench.sync()
+    synced = bench.disk.crash_image(random.Random(0), "nothing")
     bench.attend(SKIP, 0)
-    bench.restart()
 
+    bench.restart()
     without = beat(bench, known=first.generation)
     again = beat(bench, known=without.generation)
-
     assert without.assignment == {"orders": (1,)}
     assert again.assignment == {"orders": (0, 1)}
     assert again.generation > without.generation
+    bench.disk = synced
+    bench.open()
+    assert beat(bench, known=first.generation).assignment == {"orders": (0, 1)}
 
 
 def test_acknowledging_what_was_skipped_settles_nothing_else(bench: FailureBench) -> None:

@@ -11,6 +11,7 @@ from apps.engine import limits
 from apps.engine.grouptypes import LockChange, QueueLockState
 from apps.engine.grouptypes import LockTransition as TransitionLine
 from apps.engine.types import Strategy
+from apps.groups.api.serializers.care import SuspensionDocument, rendered_suspension
 from apps.groups.models import LockTransition, Rebalance
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.selectors import lock_id
@@ -48,6 +49,9 @@ class LockDocument(serializers.Serializer[Any]):
     acquired_at = serializers.DateTimeField()
     expires_in_ms = serializers.IntegerField(help_text="Negative once its time is over.")
     is_expired = serializers.BooleanField(help_text="Whoever asks for it next gets it.")
+    suspension = SuspensionDocument(
+        allow_null=True, help_text="The queue gives the group nothing, whoever has its lock."
+    )
 
 
 class LockList(serializers.Serializer[Any]):
@@ -124,6 +128,7 @@ def rendered_lock(lock: QueueLockState) -> dict[str, object]:
         "acquired_at": rfc3339(moment(lock.acquired_ms)),
         "expires_in_ms": lock.expires_in_ms,
         "is_expired": lock.expires_in_ms < 0,
+        "suspension": rendered_suspension(lock.suspension),
     }
 
 
