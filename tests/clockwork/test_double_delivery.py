@@ -22,7 +22,7 @@ from django.db import connection, models
 from django.utils import timezone
 
 from apps.alerts.models import Alert, AlertEvent, Delivery, Notification
-from apps.alerts.services import test_channel
+from apps.alerts.services import try_channel
 from apps.bridge import engine as bridge
 from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
@@ -358,7 +358,7 @@ def seed_mails_to_send(_: Engine) -> None:
     mail.outbox.clear()
     channel = alert_rows.channel(kind="mail", url="", recipients=("ada@example.com",))
     for _number in range(7):
-        test_channel(channel_id=channel.pk, by="ada", now_ms=START_MS)
+        try_channel(channel_id=channel.pk, by="ada", now_ms=START_MS)
 
 
 def mails(_: Engine) -> object:

@@ -108,7 +108,7 @@ class ChannelTestView(APIView):
     )
     def post(self, request: Request, channel: str) -> Response:
         """Have the channel be told that this is a test; its deliveries say what came of it."""
-        told = services.test_channel(
+        told = services.try_channel(
             channel_id=number_of(channel, "channel"),
             by=actor_of(request),
             now_ms=SystemClock().wall_ms(),

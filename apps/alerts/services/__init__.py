@@ -5,7 +5,7 @@ from apps.alerts.services.channels import (
     change_channel,
     create_channel,
     delete_channel,
-    test_channel,
+    try_channel,
 )
 from apps.alerts.services.delivery import deliver
 from apps.alerts.services.evaluation import evaluate
@@ -37,5 +37,5 @@ __all__ = [
     "end_silence",
     "evaluate",
     "prune",
-    "test_channel",
+    "try_channel",
 ]

@@ -112,7 +112,7 @@ def delete_channel(*, channel_id: int, by: str) -> None:
         raise ProblemError("not_found", f"there is no channel {channel_id}")
 
 
-def test_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
+def try_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
     """Have a channel be told something to see whether it works, also a disabled one.
 
     Raises `not_found`.
@@ -123,7 +123,7 @@ def test_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
     now = moment(now_ms)
     return Notification.objects.create(
         channel=channel,
-        facts=telling.test_facts(channel, by=by, now_ms=now_ms),
+        facts=telling.trial_facts(channel, by=by, now_ms=now_ms),
         next_at=now,
         created_at=now,
     )

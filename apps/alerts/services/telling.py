@@ -56,7 +56,7 @@ def facts_of(alert: Alert, event: str) -> dict[str, object]:
     }
 
 
-def test_facts(channel: Channel, *, by: str, now_ms: int) -> Mapping[str, object]:
+def trial_facts(channel: Channel, *, by: str, now_ms: int) -> Mapping[str, object]:
     """Return what a channel is told to be tried."""
     return {
         "event": TEST,

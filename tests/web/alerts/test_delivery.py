@@ -45,7 +45,7 @@ def hooks() -> Hooks:
 
 def trial_of(found: Channel, *, at_ms: int = START_MS) -> Notification:
     """Have a channel be tried."""
-    return services.test_channel(channel_id=found.pk, by="ada", now_ms=at_ms)
+    return services.try_channel(channel_id=found.pk, by="ada", now_ms=at_ms)
 
 
 def state_of(found: Notification) -> tuple[str, int, str]:

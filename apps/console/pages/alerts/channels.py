@@ -84,7 +84,7 @@ def delete(request: HttpRequest, *, number: int) -> Told:
 def test(request: HttpRequest, *, number: int) -> Told:
     """Have a channel be told something to see whether it works."""
     try:
-        services.test_channel(
+        services.try_channel(
             channel_id=min(number, _NUMBER_MAX),
             by=actor_of(request),
             now_ms=SystemClock().wall_ms(),
