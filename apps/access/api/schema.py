@@ -13,7 +13,7 @@ class AsDecidedScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untype
     """Both ways in; with `MQWEB_AUTH=off` neither is needed."""
 
     target_class = "apps.access.api.permissions.AsDecided"
-    name = ["bearer", "session"]  # type: ignore[assignment]
+    name = ["bearer", "session"]
 
     def get_security_definition(self, auto_schema: "AutoSchema") -> Any:
         """Return the `securitySchemes` of both."""
