@@ -36,7 +36,7 @@ from apps.doors.control.app import create_app as create_control_app  # noqa: E40
 from apps.doors.control.app import is_control  # noqa: E402
 from apps.doors.guard import figures  # noqa: E402
 from apps.doors.guard.clients import ClientLimits, ClientRates  # noqa: E402
-from apps.doors.guard.limited import limited  # noqa: E402
+from apps.doors.guard.limited import address_of, by_account, limited  # noqa: E402
 from apps.doors.guard.standstill import Watchdog  # noqa: E402
 from apps.doors.http.app import create_app, create_door, is_data_plane  # noqa: E402
 from apps.doors.http.settings import DoorSettings  # noqa: E402
@@ -86,7 +86,9 @@ _django = with_body_limit(
     cast("App", get_asgi_application()), body_bytes_max=settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 )
 if _rates.are_any:
-    _door, _django = limited(_door, _clients), limited(_django, _clients)
+    _name_of = address_of if _gate is None else by_account(_gate)
+    _door = limited(_door, _clients, name_of=_name_of)
+    _django = limited(_django, _clients, name_of=_name_of)
 _sockets = AllowedHostsOriginValidator(with_access(URLRouter(websocket_urlpatterns)))
 
 

@@ -68,15 +68,15 @@ VARIABLES = (
         meaning="messages of answers in memory, all together",
     ),
     Variable(
-        name="MQWEB_CLIENT_REQUESTS_PER_S", default="0", meaning="of one address; 0: any number"
+        name="MQWEB_CLIENT_REQUESTS_PER_S", default="0", meaning="of one client; 0: any number"
     ),
     Variable(
-        name="MQWEB_CLIENT_BYTES_PER_S", default="0", meaning="bodies of one address; 0: any number"
+        name="MQWEB_CLIENT_BYTES_PER_S", default="0", meaning="bodies of one client; 0: any number"
     ),
     Variable(
         name="MQWEB_CLIENT_REQUESTS_MAX",
         default="0",
-        meaning="requests of one address under way; 0: any number",
+        meaning="requests of one client under way; 0: any number",
     ),
     Variable(
         name="MQWEB_CLIENT_CONNECTIONS_MAX",

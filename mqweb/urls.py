@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 
+from apps.console.pages.signin import sign_out
 from mqweb.docs import ApiDocsView
 
 admin.autodiscover()
@@ -14,6 +15,8 @@ handler404 = "apps.core.handlers.not_found"
 handler500 = "apps.core.handlers.failed"
 
 urlpatterns = [
+    # The admin's own would leave open what is open with the session.
+    path("admin/logout/", sign_out),
     path("admin/", admin.site.urls),
     path("api/schema/", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", ApiDocsView.as_view(url_name="schema"), name="docs"),

@@ -15,7 +15,7 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseRedirect
 
 from apps.access import policy, selectors, snapshot, tokens
 from apps.access.models import AccountRole, ApiToken, Grant
@@ -73,7 +73,13 @@ class AccountAdmin(AuditedAdmin, UserBase):
             return super().changeform_view(request, *args, **kwargs)
         with transaction.atomic():
             snapshot.raise_version()
-            return super().changeform_view(request, *args, **kwargs)
+            answer = super().changeform_view(request, *args, **kwargs)
+            if selectors.somebody_administers():
+                return answer
+            transaction.set_rollback(True)
+        refusal = "Nothing is changed: no account could sign in and administer after that."
+        self.message_user(request, refusal, messages.ERROR)
+        return HttpResponseRedirect(request.path)
 
     def user_change_password(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Show the form, or set the password under a new version, which ends sessions."""

@@ -110,6 +110,10 @@ def by_session(request: HttpRequest) -> Rights:
         request.session[_SEEN] = now_ms
     mark = user.get_session_auth_hash()
     account = gate.book().accounts.get(user.pk)
+    if account is None or account.mark != mark:
+        # The session was just found good for the password of now, so the book is what is old.
+        snapshot.publish()
+        account = gate.book().accounts.get(user.pk)
     if account is None:
         raise unauthenticated("the account is not good any more", is_wrong=True)
     caller = Caller(

@@ -165,7 +165,6 @@ CASES: list[tuple[str, str, object, str, int]] = [
     ("DELETE", "/api/v1/delayed/djEgb3JkZXJzIHg", None, "bill", 403),
     ("DELETE", "/api/v1/delayed/djEgb3JkZXJzIHg", None, "shop", 404),
     ("DELETE", "/api/v1/delayed/nonsense", None, "shop", 404),
-    ("POST", "/api/v1/transactions/0.1-00000000:commit", None, "shop", 404),
 ]  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from apps.access import accounts, asking, snapshot
+from apps.access import accounts, asking, policy, snapshot
+from apps.access.gate import Rights
 from apps.access.policy import Role
 from apps.access.throttle import (
     ACCOUNT_FAILURES_MAX,
@@ -186,3 +187,66 @@ def test_names_are_hostile_text(vera: Client) -> None:
 
     assert name.encode() not in answer.content
     assert get_user_model().objects.filter(username=name).count() == 0
+
+
+def test_a_password_changed_elsewhere_does_not_lock_its_owner_out(vera: Client) -> None:
+    user = get_user_model().objects.get(username="vera")
+    user.set_password("Another horse 2")
+    user.save()  # As `manage.py changepassword` does, without a new version.
+
+    signed_in = sign_in(vera, "vera", "Another horse 2")
+
+    assert signed_in.status_code == 303
+    assert vera.get("/api/docs/").status_code == 200
+
+
+def test_a_button_one_may_not_press_is_disabled_and_says_why(vera: Client) -> None:
+    from django.template import engines
+    from django.test import RequestFactory
+
+    page = engines["django"].from_string(
+        '{% load access %}{% may "run" "cluster" as act %}'
+        '<button{% if not act.is_allowed %} disabled title="{{ act.reason }}"{% endif %}>'
+        "Ask</button>"
+        '{% include "console/parts/why_not.html" %}'
+    )
+    book = asking.gate.book()
+    shown = {}
+    for name in ("vera", "root"):
+        user = get_user_model().objects.get(username=name)
+        request = RequestFactory().get("/")
+        caller = policy.Caller(principal=book.accounts[user.pk].principal, account=user.pk)
+        request.access = asking.Access(Rights(asking.gate, caller))  # type: ignore[attr-defined]
+        shown[name] = page.render({}, request)
+
+    reason = "vera has no right to run cluster"
+    assert shown["vera"] == (
+        f'<button disabled title="{reason}">Ask</button><span class="quiet">{reason}</span>\n'
+    )
+    assert "disabled" not in shown["root"]
+
+
+def test_the_admin_signs_out_as_the_console_does(vera: Client) -> None:
+    sign_in(vera, "root", PASSWORD)
+    key = vera.cookies["mqweb_session"].value
+
+    answer = vera.post("/admin/logout/")
+
+    assert answer.headers["Location"] == "/sign-in"
+    assert not Session.objects.filter(pk=key).exists()
+
+
+def test_the_admin_leaves_somebody_who_administers(vera: Client) -> None:
+    sign_in(vera, "root", PASSWORD)
+    user = get_user_model().objects.get(username="root")
+    form = {
+        "username": "root", "access_role-TOTAL_FORMS": "1", "access_role-INITIAL_FORMS": "1",
+        "access_role-0-id": str(user.access_role.pk), "access_role-0-user": str(user.pk),
+        "access_role-0-role": "viewer", "is_active": "on",
+    }  # fmt: skip
+
+    answer = vera.post(f"/admin/auth/user/{user.pk}/change/", form)
+
+    user.refresh_from_db()
+    assert answer.status_code == 302
+    assert user.access_role.role == "admin"

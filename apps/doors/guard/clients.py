@@ -1,7 +1,7 @@
 """How much one client may ask for: a second, and at once. Knows a clock; no protocol, no address.
 
-A client is whatever name its door gives it: an address, until there are principals. Every door of
-the process asks the same object, so that a client has one allowance and not one a door.
+A client is whatever name its door gives it: an account, or an address where there is none. Every
+door of the process asks the same object, so that a client has one allowance and not one a door.
 """
 
 from dataclasses import dataclass

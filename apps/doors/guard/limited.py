@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from apps.access.gate import Denied, Gate, Rights
 from apps.core import problems, requestids
 from apps.doors.guard.clients import ClientLimits, TooMany
 
@@ -16,19 +17,48 @@ Application = Callable[[Event, Receive, Send], Awaitable[None]]
 PREFIX = "/api/"
 
 
-def limited(application: Application, limits: ClientLimits) -> Application:
+def address_of(scope: Event) -> str:
+    """Return the address a request comes from: the client, where nobody is asked who they are."""
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def by_account(gate: Gate) -> Callable[[Event], str]:
+    """Return what names a client by its token's account; by its address where it has none."""
+
+    def name_of(scope: Event) -> str:
+        authorization = dict(scope["headers"]).get(b"authorization")
+        try:
+            return account_name(gate.rights_of(authorization, scope.get("client")))
+        except Denied:
+            # It is refused where it goes, and until then takes from its address.
+            return address_of(scope)
+
+    return name_of
+
+
+def account_name(rights: Rights) -> str:
+    """Return the name of an account among clients, which no address has."""
+    return f"account {rights.caller.principal.name}"
+
+
+def limited(
+    application: Application,
+    limits: ClientLimits,
+    *,
+    name_of: Callable[[Event], str] = address_of,
+) -> Application:
     """Return the application, with requests to the API refused 429 where a client asks too much.
 
     A request is refused before its body is read. The server drops what is on its way and keeps
-    the connection.
+    the connection. `name_of` says which client a request is of.
     """
 
     async def guarded(scope: Event, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
             await application(scope, receive, send)
             return
-        client = scope.get("client")
-        name = client[0] if client else ""
+        name = name_of(scope)
         announced_bytes = _announced_bytes(scope)
         try:
             limits.enter(name, announced_bytes or 0)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from apps.access.gate import Denied
 from apps.bridge.serving import HAND_OVER
 from apps.doors.guard.clients import ClientLimits
+from apps.doors.guard.limited import account_name, address_of
 from apps.doors.hosts import host_check
 from apps.doors.http import answers
 from apps.doors.http.app import Application, EngineOf
@@ -31,7 +32,8 @@ def create_app(
 ) -> Application:
     """Return the ASGI application; `door` is the data plane's own, with its limits and counts.
 
-    `client_limits` are those of every door, by the client's address; None where there are none.
+    `client_limits` are those of every door, by the token's account, else the client's address; None
+    where there are none.
     """
     is_allowed_host = host_check(door.settings.allowed_hosts)
 
@@ -52,10 +54,8 @@ def create_app(
             await answers.respond(send, answer, request_id, (*answers.GUARDS, *headers))
             return
         upgrade = ((b"upgrade", PROTOCOL), (b"x-request-id", request_id))
-        client = scope.get("client")
-        limits = (
-            None if client_limits is None else Limits(client_limits, client[0] if client else "")
-        )
+        name = address_of(scope) if rights is None else account_name(rights)
+        limits = None if client_limits is None else Limits(client_limits, name)
         hand_over(Connection(door, engine_of, limits=limits, rights=rights), upgrade)
 
     return application

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
+from apps.access.gate import Gate
+from apps.access.policy import Book, Principal, Token, digest_of
 from apps.doors.guard.clients import ClientLimits, ClientRates
-from apps.doors.guard.limited import limited
+from apps.doors.guard.limited import by_account, limited
 from apps.doors.http.calls import Receive, Scope, Send
 from apps.engine.testing.manualclock import ManualClock
 from tests.doors.asgi import Client
@@ -76,3 +78,24 @@ async def test_a_request_that_is_cancelled_or_fails_is_under_way_no_more() -> No
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert (await Client(limited(echo, limits)).request("GET", PATH)).status == 200
+
+
+async def test_with_access_on_a_client_is_its_account_and_not_its_address() -> None:
+    clock = ManualClock()
+    tokens = [
+        Token(number=number, digest=digest_of(secret), principal=Principal(name))
+        for number, (secret, name) in enumerate(
+            [(b"one", "shop"), (b"two", "shop"), (b"three", "till")], start=1
+        )
+    ]
+    book = Book(version=1, tokens={token.digest: token for token in tokens})
+    limits = ClientLimits(ClientRates(requests_per_s=1), clock)
+    client = Client(limited(echo, limits, name_of=by_account(Gate(lambda: book, clock))))
+
+    async def status(token: str) -> int:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return (await client.request("POST", PATH, body=b"", headers=headers)).status
+
+    seen = [await status(token) for token in ("one", "two", "three", "", "wrong")]
+
+    assert seen == [200, 429, 200, 200, 429], "strangers take from their address, together"

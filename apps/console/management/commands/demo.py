@@ -1,6 +1,7 @@
 """`manage.py demo`: plays an order system. Knows arguments and signals, not the play."""
 
 import argparse
+import os
 import random
 import signal
 import uuid
@@ -38,6 +39,12 @@ class Command(BaseCommand):
             "--server", default="http://127.0.0.1:8000", help="where mqweb answers (%(default)s)"
         )
         parser.add_argument(
+            "--token",
+            default=os.environ.get("MQWEB_TOKEN"),
+            help="where access is on: may create, send to and receive from orders, and receive as "
+            f"{' and '.join(GROUPS)} (MQWEB_TOKEN)",
+        )
+        parser.add_argument(
             "--rate",
             type=_rate,
             default=60,
@@ -58,6 +65,7 @@ class Command(BaseCommand):
                     run=run,
                     numbering=numbering,
                     server=options["server"],
+                    token=options["token"],
                     rate=options["rate"],
                 )
                 opened.enter_context(_stopped_by_signals(play))
@@ -91,15 +99,16 @@ class Command(BaseCommand):
         run: str,
         numbering: FaultyNumbering,
         server: str,
+        token: str | None,
         rate: float,
     ) -> Play:
-        with Admin(server) as admin:
+        with Admin(server, token=token) as admin:
             _make_topic(admin)
-        producer = opened.enter_context(Producer(server, interceptors=[numbering]))
+        producer = opened.enter_context(Producer(server, token=token, interceptors=[numbering]))
         seller = Seller(producer, Shop(run=run, dice=random.Random()), topic=TOPIC)
         parts = {}
         for group, pause_s in GROUPS.items():
-            consumer = opened.enter_context(SimpleConsumer(TOPIC, group, server))
+            consumer = opened.enter_context(SimpleConsumer(TOPIC, group, server, token=token))
             parts[group] = Part(reader=Reader(consumer, Ledger(run=run)), pause_s=pause_s)
         return Play(
             seller=seller, parts=parts, rate=rate, clock=SystemClock(), say=self.stdout.write
