@@ -37,7 +37,11 @@ from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import HeadMoved, InvalidArgument, NotOrdered
 from apps.engine.failuretypes import Attempt
-from apps.engine.limits import ACTOR_CHARACTERS_MAX, REASON_CHARACTERS_MAX
+from apps.engine.limits import (
+    ACTOR_CHARACTERS_MAX,
+    HISTORY_REASON_CHARACTERS_MAX,
+    REASON_CHARACTERS_MAX,
+)
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.types import MessageModel
 
@@ -242,14 +246,27 @@ class QueueCare:
         entry = self._lease(request)
         past = [] if entry is None else list(entry.past() if entry.is_ready else entry.history)
         before = failures_before(record, request.group) if entry is None else entry.failures
+        at_ms = self._clock.wall_ms()
+        reported = self._reported(request, at_ms)
+        before = max(1, before, *(attempt.number for attempt in reported))
         said = f"parked: {request.reason}" if request.reason else "parked"
-        last = Attempt(
-            number=max(1, before),
-            at_ms=self._clock.wall_ms(),
-            reason=said,
-            client_id=request.by,
-        )
-        return [*past, last]
+        last = Attempt(number=before, at_ms=at_ms, reason=said, client_id=request.by)
+        return [*past, *reported, last]
+
+    def _reported(self, request: CareRequest, at_ms: int) -> list[Attempt]:
+        """Return what members say of the head: how often they tried it, and why it failed last."""
+        return [
+            Attempt(
+                number=head.attempts,
+                at_ms=at_ms,
+                reason=head.reason[:HISTORY_REASON_CHARACTERS_MAX],
+                client_id=member.client_id,
+            )
+            for member in self._members.of(request.group).values()
+            for head in member.blocked
+            if (head.topic, head.queue) == (request.topic, request.queue)
+            and head.queue_offset == request.expected_offset
+        ]
 
     def _lease(self, request: CareRequest) -> LeaseEntry | None:
         progress = self._state.progress.get((request.group, request.topic, request.queue))

@@ -3,6 +3,7 @@
 import json
 import random
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,13 @@ from apps.engine.errors import (
     StoreFull,
     UnknownQueue,
 )
-from apps.engine.grouptypes import HeartbeatRequest, HeartbeatResult, LockChange, Subscription
+from apps.engine.grouptypes import (
+    BlockedHead,
+    HeartbeatRequest,
+    HeartbeatResult,
+    LockChange,
+    Subscription,
+)
 from apps.engine.types import GroupSpec, PullStatus, Settled
 from tests.engine.broker.brokerbench import offsets_of
 from tests.engine.broker.failurebench import FailureBench
@@ -230,6 +237,22 @@ def test_a_parked_head_keeps_the_attempts_of_its_lease(bench: FailureBench) -> N
     (letter,) = bench.records(DEAD)
     reasons = [row[2] for row in json.loads(letter.properties["RETRY_HISTORY"])]
     assert reasons == ["not acknowledged in time", "parked: poison"]
+
+
+def test_a_parked_head_keeps_what_its_reader_said_of_it(bench: FailureBench) -> None:
+    bench.put(b"bad")
+    head = BlockedHead(topic="orders", queue=0, queue_offset=0, attempts=9, reason="no stock")
+    bench.join("a", blocked=(head, replace(head, queue=1, attempts=70)))
+
+    bench.attend(PARK, 0)
+
+    (letter,) = bench.records(DEAD)
+    rows = json.loads(letter.properties["RETRY_HISTORY"])
+    assert [(number, reason, who) for number, _, reason, who in rows] == [
+        (9, "no stock", "a"),
+        (9, "parked: poison", "ann"),
+    ]
+    assert letter.reconsume_times == 9
 
 
 def test_a_park_that_is_repeated_makes_no_second_dead_letter(bench: FailureBench) -> None:
