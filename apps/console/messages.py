@@ -41,12 +41,19 @@ def id_path(message_id: str) -> str:
     return f"/messages/{quote(message_id, safe='')}"
 
 
+def trace_path(seen: Seen) -> str:
+    """Return the address of what became of a message, or of the one it is a copy of."""
+    origin = seen.origin
+    return f"{id_path(origin.message_id)}/trace?topic={quote(origin.topic, safe='')}"
+
+
 def message_row(seen: Seen, *, now_ms: int) -> Row:
     """Return a message as a line of a table."""
     record = seen.record
     failures = seen.failures
     return {
         "href": message_path(record.topic, record.queue, record.queue_offset),
+        "trace_href": trace_path(seen),
         "topic": record.topic,
         "topic_href": home_path(record.topic),
         "queue": record.queue,
@@ -104,7 +111,6 @@ def facts_of(seen: Seen, *, now_ms: int) -> Row:
         "origin_href": message_path(origin.topic, origin.queue or 0, origin.queue_offset or 0)
         if has_place
         else id_path(origin.message_id),
-        "trace_href": f"{id_path(origin.message_id)}/trace?topic={quote(origin.topic, safe='')}",
     }
 
 

@@ -15,6 +15,7 @@ from django.test import Client
 
 from apps.console.templatetags.visible import in_line, visible
 from apps.engine.codec.layout import TRACE_TOPIC
+from apps.engine.types import ReceiveRequest
 from apps.messages import bodies
 from apps.messages.bodies import Packing, Trouble, View
 from tests.web.console.fakes import POLYGLOT
@@ -94,6 +95,8 @@ def fill(log: Log) -> str:
     log.send(json.dumps({HOSTILE: [HOSTILE, 1e400]}).encode(), UNIQ_KEY="json")
     log.send(b"\xff\xfe" + HOSTILE.encode(), UNIQ_KEY="bytes")
     log.fail(level=-1, reason=HOSTILE)
+    hostile = ReceiveRequest(group="audit", topics=("orders",), client_id=POLYGLOT)
+    log.run(log.engine.receive(hostile))
     record = {
         "topic": "orders", "queue": 0, "offset": 0, "id": message_id, "attempt": 1,
         "born_ms": 1, "stored_ms": 1, "started_ms": 1, "ended_ms": 253_402_300_799_999,
@@ -124,6 +127,10 @@ def test_no_page_runs_or_is_led_by_what_a_client_wrote(log: Log, browser: Client
         f"/messages/{name}/trace?topic=orders",
         "/topics/%25DLQ%25billing/queues/0/messages/0",
         "/topics/rmq_sys_trace/queues/0/messages/0",
+        "/topics/orders/",
+        "/topics/orders/consumers",
+        "/topics/new",
+        "/store",
     ]
     for offset in range(3):
         place = f"/topics/orders/queues/0/messages/{offset}"
