@@ -20,7 +20,10 @@ LOOKED_S_MAX = 60
 
 
 class AttentionPicture(TypedDict):
-    """What needs somebody; `level` is how much, and `note` says when nobody knows."""
+    """What needs somebody; `level` is how much, and `note` says when that was read too long ago.
+
+    It `is_old` when rules were looked at too long ago: what fires by now nobody knows.
+    """
 
     level: str
     note: str
@@ -29,6 +32,7 @@ class AttentionPicture(TypedDict):
     acknowledged: int
     pending: int
     looked_s: int | None
+    is_old: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +69,12 @@ class AttentionWatch:
         now_ms = reading.wall_ms + passed_ms
         found = reading.found
         looked_s = age_s(found.looked_at, now_ms)
+        is_old = looked_s is not None and looked_s > LOOKED_S_MAX
         level = "none"
         if found.alerts:
             is_critical = any(alert.severity == "critical" for alert in found.alerts)
             level = "critical" if is_critical else "warning"
-        elif state is not State.FRESH or (looked_s is not None and looked_s > LOOKED_S_MAX):
+        elif state is not State.FRESH or is_old:
             level = "stale"
         return {
             "level": level,
@@ -79,6 +84,7 @@ class AttentionWatch:
             "acknowledged": found.acknowledged,
             "pending": found.pending,
             "looked_s": looked_s,
+            "is_old": is_old,
         }
 
 
@@ -91,6 +97,7 @@ def _nothing(*, note: str) -> AttentionPicture:
         "acknowledged": 0,
         "pending": 0,
         "looked_s": None,
+        "is_old": False,
     }
 
 

@@ -208,7 +208,7 @@ def test_the_overview_says_what_fires_and_that_nobody_knows(firing: Alert, slots
 
     shown = watch.picture(clock=clock)
     assert (shown["level"], shown["firing"]) == ("critical", 1)
-    assert shown["alerts"][0]["subject"] == "billing"
+    assert (shown["alerts"][0]["subject"], shown["is_old"]) == ("billing", False)
     clock.now_ms += OLD_AFTER_MS + 1_000
     assert "the database is away" in watch.picture(clock=clock)["note"]
     services.acknowledge(alert_id=firing.pk, by="ada", now_ms=slots.now_ms)
@@ -217,7 +217,12 @@ def test_the_overview_says_what_fires_and_that_nobody_knows(firing: Alert, slots
     slots.pause(300)
     clock.now_ms = slots.now_ms
     watch.take(lambda: attention(now_ms=slots.now_ms), clock=clock)
-    assert watch.picture(clock=clock)["level"] == "stale"
+    assert (watch.picture(clock=clock)["level"], watch.picture(clock=clock)["is_old"]) == (
+        "stale",
+        True,
+    )
+    watch.take(lambda: attention(now_ms=slots.now_ms), clock=SystemClock())
+    assert "nobody knows what fires" in text_of(browser.get("/alerts/attention"))
 
 
 @pytest.mark.parametrize("path", LISTS)

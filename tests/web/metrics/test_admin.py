@@ -6,7 +6,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.core.moments import moment
 from apps.metrics import admin
+from apps.metrics.models import GroupSummary, TopicSummary
 from tests.web.metrics.fakes import START_MS, group_sample, store_sample, topic_sample
 
 pytestmark = pytest.mark.django_db
@@ -21,11 +23,16 @@ def browser() -> Client:
     return client
 
 
-@pytest.mark.parametrize("kind", ["topicsample", "groupsample", "storesample"])
+KINDS = ["topicsample", "groupsample", "storesample", "topicsummary", "groupsummary"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_shown_and_cannot_be_changed(browser: Client, kind: str) -> None:
     topic_sample(START_MS, "orders").save()
     group_sample(START_MS, "billing", "orders").save()
     store_sample(START_MS).save()
+    for summary in (TopicSummary, GroupSummary):
+        summary.objects.create(name="one", sampled_at=moment(START_MS))
 
     answer = browser.get(f"/admin/metrics/{kind}/")
 

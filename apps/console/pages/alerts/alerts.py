@@ -12,6 +12,7 @@ from apps.alerts.kinds import Kind, Severity
 from apps.alerts.models.fields import KIND_CHOICES
 from apps.alerts.silencing import active_silences, is_silenced
 from apps.console import alerts as shown
+from apps.console.attention import LOOKED_S_MAX
 from apps.console.pages.common import Page, Told
 from apps.console.pages.rows import rows_action, rows_page, said
 from apps.console.pages.searching import given
@@ -30,6 +31,7 @@ def alerts(_request: HttpRequest) -> Page:
     """Show the alerts that are not over, those that fire first."""
     now_ms = SystemClock().wall_ms()
     silences = active_silences(now_ms=now_ms)
+    looked_s = shown.age_s(selectors.looked_at(), now_ms)
     rows = [
         shown.alert_row(alert, now_ms=now_ms, is_silenced=is_silenced(alert, silences))
         for alert in selectors.open_alerts()
@@ -42,7 +44,8 @@ def alerts(_request: HttpRequest) -> Page:
             "acknowledged": shown.counted(rows, State.ACKNOWLEDGED),
             "pending": shown.counted(rows, State.PENDING),
             "unknown": sum(row["unknown_s"] is not None for row in rows),
-            "looked_s": shown.age_s(selectors.looked_at(), now_ms),
+            "looked_s": looked_s,
+            "is_old": looked_s is not None and looked_s > LOOKED_S_MAX,
         },
     )
 
