@@ -134,7 +134,8 @@ class Rights:
             decision = decide(principal, action, resource, self.caller.source)
             if decision.is_allowed:
                 return
-        raise Denied("forbidden", decision.reason, by=self.caller.label, resource=resource)
+        by = self.caller.label or principal.name
+        raise Denied("forbidden", decision.reason, by=by, resource=resource)
 
 
 class Gate:

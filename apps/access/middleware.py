@@ -88,7 +88,9 @@ class AccessMiddleware:
             if decision.is_allowed:
                 return None
             refusals.append(decision.reason)
-        raise Denied("forbidden", refusals[0], by=caller.label, resource=resource)
+        raise Denied(
+            "forbidden", refusals[0], by=caller.label or caller.principal.name, resource=resource
+        )
 
 
 def _rights(request: HttpRequest) -> Rights:
