@@ -178,7 +178,9 @@ def press_letters(path: str, **values: object) -> Callable[[Client, FakeEngine],
 
 def press_settings(client: Client, _: FakeEngine) -> Any:
     topics.create_or_change_topic(name="orders")
+    page = client.get("/topics/orders/settings")
     values = {"type": "MIXED", "queue_count": "8", "perm": "6"}
+    values["version"] = page.context["version"]
     return client.post("/topics/orders/settings", values)
 
 
@@ -262,7 +264,10 @@ SCENES: Mapping[str, Scene] = {
     ),
     "GET api/v1/audit:export": Scene("audit.export", export_audit),
     "POST topics/new": Scene(
-        "topic.create", press("/topics/new", name="orders", type="MIXED", queue_count="4", perm="6")
+        "topic.create",
+        press(
+            "/topics/new", name="orders", type="MIXED", queue_count="4", perm="6", cleanup="delete"
+        ),
     ),
     "POST topics/<str:name>/settings": Scene("topic.change", press_settings),
     "POST topics/<str:name>/delete": Scene("topic.delete", press_delete),
@@ -471,8 +476,7 @@ def test_the_admin_s_changes_of_accounts_are_recorded_without_secrets(root: Clie
     user = User.objects.get(username="ann")
     created = admin_entry()
     values = {"username": "ann", "is_staff": "on", "is_active": "on",
-              "access_role-TOTAL_FORMS": "1", "access_role-INITIAL_FORMS": "1",
-              "access_role-0-user": user.pk, "access_role-0-role": "viewer"}  # fmt: skip
+              **ROLE, "access_role-0-user": user.pk, "access_role-0-role": "viewer"}  # fmt: skip
     root.post(f"/admin/auth/user/{user.pk}/change/", values)
     changed = admin_entry()
     word = {"password1": "an0ther-one-x", "password2": "an0ther-one-x"}
