@@ -1,16 +1,17 @@
 """Changes to accounts and their grants: one transaction each; doors are told after the commit."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import transaction
 
 from apps.access import policy, selectors, snapshot
 from apps.access.models import AccountRole, Grant
+from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import InvalidArgument
 
@@ -30,13 +31,14 @@ def create_account(
     except ValidationError as error:
         raise InvalidArgument("; ".join(error.messages)) from error
     _set_password(user, password)
-    with transaction.atomic():
+    with recorded(by=by, act="account.create", kind="account", name=name) as entry:
         snapshot.raise_version()
         if get_user_model().objects.filter(username=name).exists():
             raise ProblemError("conflict", f"there is an account {name!r} already")
         user.is_staff = role is policy.Role.ADMIN
         user.save()
         AccountRole.objects.create(user=user, role=role.value)
+        entry.after = _told(selectors.account(name))
     _log.info("account_created", extra={"account": name, "role": role.value, "by": by})
     return user
 
@@ -54,9 +56,12 @@ def change_account(
     Raises ProblemError `not_found`, and `conflict` for a change after which nobody could administer
     any more; InvalidArgument for a bad password.
     """
-    with transaction.atomic():
+    is_password_alone = password is not None and role is None and is_active is None
+    act = "account.password" if is_password_alone else "account.change"
+    with recorded(by=by, act=act, kind="account", name=name) as entry:
         snapshot.raise_version()
         user = selectors.account(name)
+        entry.before = _told(user)
         if password is not None:
             _set_password(user, password)
         if is_active is not None:
@@ -66,20 +71,24 @@ def change_account(
             user.is_staff = user.is_superuser or role is policy.Role.ADMIN
         user.save()
         _check_somebody_administers()
+        now = selectors.account(name)
+        entry.after = {**_told(now), "is_sign_in_renewed": password is not None}
     changed = {
         "role": None if role is None else role.value,
         "is_active": is_active,
         "password": password is not None,
     }
     _log.info("account_changed", extra={"account": name, "by": by, **changed})
-    return selectors.account(name)
+    return now
 
 
 def delete_account(*, name: str, by: str) -> None:
     """Remove an account with its grants and tokens. Raises what `change_account` raises."""
-    with transaction.atomic():
+    with recorded(by=by, act="account.delete", kind="account", name=name) as entry:
         snapshot.raise_version()
-        selectors.account(name).delete()
+        user = selectors.account(name)
+        entry.before = {**_told(user), "grants": [str(row) for row in user.grants.all()]}
+        user.delete()
         _check_somebody_administers()
     _log.info("account_deleted", extra={"account": name, "by": by})
 
@@ -99,7 +108,7 @@ def add_grant(
     grant = checked(
         kind=kind, actions=actions, match=match, name=resource, effect=effect, sources=sources
     )
-    with transaction.atomic():
+    with recorded(by=by, act="grant.add", kind="account", name=name) as entry:
         snapshot.raise_version()
         row = Grant.objects.create(
             user=selectors.account(name),
@@ -111,16 +120,18 @@ def add_grant(
             sources=[str(network) for network in grant.sources],
             created_by=by[:255],
         )
+        entry.after = _granted(row)
     _log.info("grant_added", extra={"account": name, "grant": str(row), "by": by})
     return row
 
 
 def remove_grant(*, number: int, by: str) -> None:
     """Take a grant back; raise ProblemError `not_found`."""
-    with transaction.atomic():
+    with recorded(by=by, act="grant.remove", kind="grant", name=str(number)) as entry:
         snapshot.raise_version()
         row = selectors.grant(number)
         text, account = str(row), row.user.get_username()
+        entry.kind, entry.name, entry.before = "account", account, _granted(row)
         row.delete()
     _log.info("grant_removed", extra={"account": account, "grant": text, "by": by})
 
@@ -131,6 +142,20 @@ def checked(**words: Any) -> policy.Grant:  # Words of any JSON type: `policy.ch
         return policy.checked(**words)
     except ValueError as error:
         raise InvalidArgument(str(error)) from error
+
+
+def _told(user: User) -> Mapping[str, object]:
+    """Return what the audit log keeps of an account; of its password, whether there is one."""
+    return {
+        "role": selectors.role_of(user),
+        "is_active": user.is_active,
+        "is_super": user.is_superuser,
+        "signs_in": user.has_usable_password(),
+    }
+
+
+def _granted(row: Grant) -> Mapping[str, object]:
+    return {"number": row.pk, "grant": str(row), "sources": row.sources}
 
 
 def _set_password(user: User, password: str | None) -> None:

@@ -6,6 +6,7 @@ Tokens are looked at and revoked here; their secrets are shown where they are is
 # Django names the arguments of these methods, whether we need them or not.
 # ruff: noqa: ARG002
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django import forms
@@ -61,6 +62,11 @@ class AccountAdmin(AuditedAdmin, UserBase):
     ]
     filter_horizontal = []
     readonly_fields = ["last_login", "date_joined"]
+
+    def kept_of(self, obj: Model) -> Mapping[str, object]:
+        """Return what an entry keeps of an account, its role as well."""
+        assert isinstance(obj, User)
+        return {**super().kept_of(obj), "role": selectors.role_of(obj)}
 
     @admin.display(description="role", ordering="access_role__role")
     def role(self, user: User) -> str:

@@ -12,7 +12,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
 from apps.access import snapshot
-from apps.access.gate import Denied, Gate, Rights, unauthenticated
+from apps.access.gate import Denied, Gate, Rights, Tell, unauthenticated
 from apps.access.policy import Action, Caller, Decision, Kind, Resource, decide
 from apps.engine.clock import SystemClock
 
@@ -26,6 +26,20 @@ clock = SystemClock()
 gate = Gate(snapshot.current, clock)
 """The one gate of this process."""
 _loop: asyncio.AbstractEventLoop | None = None
+
+
+def _to_nobody(_request: HttpRequest, _denied: Denied) -> None:
+    pass
+
+
+_told_to: Callable[[HttpRequest, Denied], None] = _to_nobody
+
+
+def tell_of_denials(*, at_doors: Tell, of_requests: Callable[[HttpRequest, Denied], None]) -> None:
+    """Have those told of denials who keep them; they need more of Django than is loaded here."""
+    global _told_to
+    gate.tell_to(at_doors)
+    _told_to = of_requests
 
 
 def is_on() -> bool:
@@ -62,6 +76,7 @@ def require(request: HttpRequest, action: Action, resource: Resource) -> None:
     """Raise PermissionDenied unless whoever asks may, for what only a body names."""
     decision = access_of(request).may(action, resource)
     if not decision.is_allowed:
+        _told_to(request, Denied("forbidden", decision.reason, resource=resource))
         raise PermissionDenied(decision.reason)
 
 
@@ -144,4 +159,5 @@ __all__ = [
     "require",
     "shown_to",
     "streams_on",
+    "tell_of_denials",
 ]

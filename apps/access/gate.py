@@ -5,6 +5,7 @@ A door that has a gate answers nothing without having asked it; one without a ga
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from apps.access.policy import (
     Action,
@@ -31,11 +32,45 @@ _log = logging.getLogger("mqweb.access")
 class Denied(Exception):
     """A request that is not carried out; `code` is one of the problem codes."""
 
-    def __init__(self, code: str, detail: str, *, challenge: str = "") -> None:
-        """Keep what the caller is told; `challenge` is what `WWW-Authenticate` says."""
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        challenge: str = "",
+        by: str = "",
+        resource: Resource | None = None,
+    ) -> None:
+        """Keep what the caller is told; `challenge` is what `WWW-Authenticate` says.
+
+        `by` and `resource` are for who keeps refusals: who asked, where that is known, for what.
+        """
         super().__init__(detail)
         self.code = code
         self.challenge = challenge
+        self.by = by
+        self.resource = resource
+
+    @property
+    def is_telling(self) -> bool:
+        """Say whether somebody ought to know of it: a missing right, or a token that is wrong."""
+        return self.code == "forbidden" or "invalid_token" in self.challenge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knock:
+    """Where a request came from that was denied, as the door knows it; no text is to be trusted."""
+
+    source: str = ""
+    agent: str = ""
+    path: str = ""
+
+
+Tell = Callable[[Denied, Knock], None]
+
+
+def _tell_nobody(_denied: Denied, _knock: Knock) -> None:
+    pass
 
 
 def unauthenticated(detail: str, *, is_wrong: bool) -> Denied:
@@ -99,7 +134,8 @@ class Rights:
             decision = decide(principal, action, resource, self.caller.source)
             if decision.is_allowed:
                 return
-        raise Denied("forbidden", decision.reason)
+        by = self.caller.label or principal.name
+        raise Denied("forbidden", decision.reason, by=by, resource=resource)
 
 
 class Gate:
@@ -108,6 +144,7 @@ class Gate:
     def __init__(self, book_of: Callable[[], Book | None], clock: Clock) -> None:
         """Decide by the newest book; None while there has not been any."""
         self._book_of = book_of
+        self._tell: Tell = _tell_nobody
         self._clock = clock
         self._watches: set[Watch] = set()
         self._looked_at: Book | None = None
@@ -174,6 +211,15 @@ class Gate:
         except Denied:
             return False
         return decide(principal, action, resource, source).is_allowed
+
+    def tell_to(self, tell: Tell) -> None:
+        """Have somebody told of denials, on the event loop: who must not wait for anything."""
+        self._tell = tell
+
+    def tell(self, denied: Denied, knock: Knock) -> None:
+        """Tell of a denial that a door answers, where somebody ought to know of it."""
+        if denied.is_telling:
+            self._tell(denied, knock)
 
     # --- streams -------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import render
 from django.utils.module_loading import import_string
 
-from apps.access import asking
+from apps.access import asking, telling
 from apps.access.gate import Denied, Rights
 from apps.access.policy import decide
 from apps.access.table import Need, Open, Table
@@ -88,7 +88,9 @@ class AccessMiddleware:
             if decision.is_allowed:
                 return None
             refusals.append(decision.reason)
-        raise Denied("forbidden", refusals[0])
+        raise Denied(
+            "forbidden", refusals[0], by=caller.label or caller.principal.name, resource=resource
+        )
 
 
 def _rights(request: HttpRequest) -> Rights:
@@ -124,6 +126,7 @@ def _nothing(_request: HttpRequest) -> HttpResponse:
 def _refused(request: HttpRequest, denied: Denied) -> HttpResponseBase:
     if denied.code == "database_unavailable":
         return database_unavailable(request)
+    telling.of_request(request, denied)
     if denied.code == "forbidden":
         extra = {"path": request.path, "method": request.method, "detail": str(denied)}
         _log.warning("request_forbidden", extra=extra)

@@ -14,7 +14,7 @@ from django.contrib.auth import get_user
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, parse_cookie
 
-from apps.access import asking
+from apps.access import asking, telling
 from apps.access.gate import Denied, Rights
 from apps.access.policy import CLUSTER, Action
 
@@ -44,7 +44,10 @@ def with_access(
         try:
             rights = await ask(scope)
             rights.require(CLUSTER, Action.GET)
-        except (Denied, OperationalError, InterfaceError):
+        except (Denied, OperationalError, InterfaceError) as error:
+            if isinstance(error, Denied) and error.code == "forbidden":
+                client = scope.get("client")
+                telling.of_socket(error, client[0] if client else "")
             await receive()
             await send({"type": "websocket.close", "code": MAY_NOT})
             return

@@ -2,16 +2,15 @@
 
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
-
 from apps.access import policy, selectors, snapshot
 from apps.access.accounts import checked
 from apps.access.models import LABEL_CHARACTERS_MAX, ApiToken
+from apps.audit.services import recorded
 from apps.core.moments import moment
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.errors import InvalidArgument
@@ -57,7 +56,7 @@ def issue_token(
     narrowed = [_scope(scope) for scope in scopes]
     text = secrets.token_urlsafe(_SECRET_BYTES)
     secret = f"{_PREFIX}{text}"
-    with transaction.atomic():
+    with recorded(by=by, act="token.issue", kind="account", name=name) as entry:
         snapshot.raise_version()
         row = ApiToken.objects.create(
             user=selectors.account(name),
@@ -68,6 +67,7 @@ def issue_token(
             expires_at=expires_at,
             created_by=by[:255],
         )
+        entry.after = _told(row)
     _log.info("token_issued", extra={"account": name, "token": row.prefix, "by": by})
     return Issued(row=row, secret=secret)
 
@@ -77,17 +77,31 @@ def revoke_token(*, number: int, by: str, clock: Clock | None = None) -> ApiToke
 
     To revoke one twice changes nothing. Raises ProblemError `not_found`.
     """
-    with transaction.atomic():
+    with recorded(by=by, act="token.revoke", kind="token", name=str(number)) as entry:
         snapshot.raise_version()
         row = selectors.token(number)
+        entry.kind, entry.name, entry.before = "account", row.user.get_username(), _told(row)
         if row.revoked_at is not None:
+            entry.forget()
             return row
         row.revoked_at = moment((clock or SystemClock()).wall_ms())
         row.revoked_by = by[:255]
         row.save(update_fields=["revoked_at", "revoked_by"])
+        entry.after = _told(row)
     extra = {"account": row.user.get_username(), "token": row.prefix, "by": by}
     _log.info("token_revoked", extra=extra)
     return row
+
+
+def _told(row: ApiToken) -> Mapping[str, object]:
+    """Return what the audit log keeps of a token: how it begins, and never its secret."""
+    return {
+        "begins": row.prefix,
+        "label": row.label,
+        "scopes": row.scopes,
+        "expires_at": row.expires_at,
+        "revoked_at": row.revoked_at,
+    }
 
 
 def _scope(words: dict[str, Any]) -> dict[str, Any]:

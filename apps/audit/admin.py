@@ -48,8 +48,12 @@ class AuditedAdmin(Base):
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
         """Save, and remember what was there."""
         found = type(obj)._default_manager.filter(pk=obj.pk).first() if change else None
-        setattr(request, self._BEFORE, None if found is None else values_of(found))
+        setattr(request, self._BEFORE, None if found is None else self.kept_of(found))
         super().save_model(request, obj, form, change)
+
+    def kept_of(self, obj: Model) -> Mapping[str, object]:
+        """Return what an entry keeps of a row; for those to add to whose rows have other parts."""
+        return values_of(obj)
 
     def log_addition(self, request: HttpRequest, obj: Model, message: Any) -> Any:
         """Keep that a row was made, once everything that belongs to it is there."""
@@ -68,7 +72,7 @@ class AuditedAdmin(Base):
             act="admin.delete",
             kind=obj._meta.model_name or "",
             name=str(obj),
-            before=values_of(obj),
+            before=self.kept_of(obj),
         ):
             super().delete_model(request, obj)
 
@@ -92,7 +96,7 @@ class AuditedAdmin(Base):
             name=str(obj),
             before=getattr(request, self._BEFORE, None),
         ) as entry:
-            entry.after = values_of(now)
+            entry.after = self.kept_of(now)
             entry.detail = _fields_of(message)
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from django.conf import settings
 from msgspec import UNSET
 
+from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.doors.http import reading, send, transactions
 from apps.doors.http.app import create_door
@@ -95,12 +96,22 @@ def produce(*, topic: str, drafts: Sequence[Draft], by: str) -> list[Sent]:
         )
         return results
 
-    try:
-        results = bridge.call_here(stored)
-    except Refusal as refusal:
-        raise _refused(refusal) from refusal
-    sent = [_sent(result) for result in results]
-    stored_count = sum(not one.problem for one in sent)
+    with recorded(
+        by=by,
+        act="messages.produce",
+        kind="topic",
+        name=topic,
+        before={"messages_to_send": len(drafts)},
+    ) as entry:
+        try:
+            results = bridge.call_here(stored)
+        except Refusal as refusal:
+            raise _refused(refusal) from refusal
+        sent = [_sent(result) for result in results]
+        stored_count = sum(not one.problem for one in sent)
+        entry.after = {"sent": stored_count, "refused": len(sent) - stored_count}
+        if not stored_count:
+            entry.refuse("invalid_argument", sent[0].problem)
     _log.warning(
         "messages_produced_by_operator",
         extra={
@@ -126,10 +137,12 @@ def begin(*, topic: str, draft: Draft, by: str) -> tuple[Begun, str]:
         body = reading.decode(begin_transaction_decoder, data)
         return transactions.begun_by(door, engine, topic, body, _NO_HOST)
 
-    try:
-        found, message_id = bridge.call_here(begun)
-    except Refusal as refusal:
-        raise _refused(refusal) from refusal
+    with recorded(by=by, act="transaction.begin", kind="topic", name=topic) as entry:
+        try:
+            found, message_id = bridge.call_here(begun)
+        except Refusal as refusal:
+            raise _refused(refusal) from refusal
+        entry.after = {"transaction": found.transaction_id, "half_offset": found.half_offset}
     _log.warning(
         "transaction_begun_by_operator",
         extra={"topic": topic, "transaction_id": found.transaction_id, "by": by},

@@ -522,3 +522,17 @@ def test_a_source_network_counts_at_the_door(policy: Policy, gate: Gate) -> None
     assert not gate.may(digest, "198.51.100.1", Action.PUB, topic("x"))
     assert not gate.may(digest, "", Action.PUB, topic("x"))
     assert not gate.may(None, "192.0.2.9", Action.PUB, topic("x"))
+
+
+async def test_a_missing_right_and_a_wrong_token_are_told_and_no_token_is_not(
+    client: Client, gate: Gate
+) -> None:
+    told: list[tuple[str, str, str]] = []
+    gate.tell_to(lambda denied, knock: told.append((denied.code, denied.by, knock.path)))
+
+    nothing = await client.request("POST", SEND, document=ONE)
+    wrong = await client.request("POST", SEND, document=ONE, headers={"authorization": "Bearer x"})
+    forbidden = await client.request("POST", RECEIVE, document={}, headers=as_("shop"))
+
+    assert (nothing.status, wrong.status, forbidden.status) == (401, 401, 403)
+    assert told == [("unauthenticated", "", SEND), ("forbidden", "shop", RECEIVE)]

@@ -12,14 +12,18 @@ from apps.alerts.models import Channel, ChannelKind, Notification
 from apps.alerts.models.channels import RATE_PER_MIN_MAX, RECIPIENTS_MAX, URL_CHARACTERS_MAX
 from apps.alerts.models.fields import NAME_CHARACTERS_MAX
 from apps.alerts.outbound import policy
-from apps.alerts.outbound.targets import RefusedTarget, parsed
+from apps.alerts.outbound.targets import RefusedTarget, parsed, shown
 from apps.alerts.services import telling
 from apps.alerts.services.locking import locked_watch
+from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.engine.errors import InvalidArgument
 
 CHANNELS_MAX = 50
+_COLUMNS = (
+    "name", "kind", "url", "recipients", "severity_min", "rate_per_min", "tells_end", "enabled",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,16 +70,20 @@ class ChannelTerms:
 def create_channel(*, terms: ChannelTerms, by: str, now_ms: int) -> Channel:
     """Make a channel. Raises InvalidArgument, and `conflict` where the name is taken."""
     columns = terms.columns()
-    if Channel.objects.count() >= CHANNELS_MAX:
-        raise ProblemError("conflict", f"there are {CHANNELS_MAX} channels, and may be no more")
-    now = moment(now_ms)
-    try:
-        with transaction.atomic():
-            return Channel.objects.create(
-                **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
-            )
-    except IntegrityError as error:
-        raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
+    with recorded(
+        by=by, act="alert_channel.create", kind="alert channel", name=terms.name
+    ) as entry:
+        if Channel.objects.count() >= CHANNELS_MAX:
+            raise ProblemError("conflict", f"there are {CHANNELS_MAX} channels, and may be no more")
+        entry.after = _told(columns)
+        now = moment(now_ms)
+        try:
+            with transaction.atomic():
+                return Channel.objects.create(
+                    **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
+                )
+        except IntegrityError as error:
+            raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
 
 
 def change_channel(
@@ -86,30 +94,40 @@ def change_channel(
     Raises InvalidArgument, `not_found`, and `conflict` where it has another version or the name is
     another channel's.
     """
-    kept = Channel.objects.filter(pk=channel_id).first()
-    if kept is None:
-        raise ProblemError("not_found", f"there is no channel {channel_id}")
-    columns = terms.columns(url_kept=kept.url)
-    try:
-        with transaction.atomic():
-            changed = Channel.objects.filter(pk=channel_id, version=version).update(
-                **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
-            )
-    except IntegrityError as error:
-        raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
-    if not changed:
-        raise ProblemError("conflict", "somebody has changed the channel meanwhile: look again")
-    return Channel.objects.get(pk=channel_id)
+    with recorded(
+        by=by, act="alert_channel.change", kind="alert channel", name=terms.name
+    ) as entry:
+        kept = Channel.objects.select_for_update().filter(pk=channel_id).first()
+        if kept is None:
+            raise ProblemError("not_found", f"there is no channel {channel_id}")
+        columns = terms.columns(url_kept=kept.url)
+        entry.before = _told({name: getattr(kept, name) for name in columns})
+        # Two addresses of one host look the same without what may be a secret.
+        entry.after = {**_told(columns), "has_another_address": columns["url"] != kept.url}
+        try:
+            with transaction.atomic():
+                changed = Channel.objects.filter(pk=channel_id, version=version).update(
+                    **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
+                )
+        except IntegrityError as error:
+            raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
+        if not changed:
+            raise ProblemError("conflict", "somebody has changed the channel meanwhile: look again")
+        return Channel.objects.get(pk=channel_id)
 
 
 def delete_channel(*, channel_id: int, by: str) -> None:
     """Delete a channel with all it was told or is to be told. Raises `not_found`."""
-    del by
-    with transaction.atomic():
+    with recorded(
+        by=by, act="alert_channel.delete", kind="alert channel", name=str(channel_id)
+    ) as entry:
         locked_watch()
-        count, _ = Channel.objects.filter(pk=channel_id).delete()
-    if not count:
-        raise ProblemError("not_found", f"there is no channel {channel_id}")
+        found = Channel.objects.select_for_update().filter(pk=channel_id).first()
+        if found is None:
+            raise ProblemError("not_found", f"there is no channel {channel_id}")
+        entry.name = found.name
+        entry.before = _told({name: getattr(found, name) for name in _COLUMNS})
+        found.delete()
 
 
 def try_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
@@ -117,16 +135,28 @@ def try_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
 
     Raises `not_found`.
     """
-    channel = Channel.objects.filter(pk=channel_id).first()
-    if channel is None:
-        raise ProblemError("not_found", f"there is no channel {channel_id}")
-    now = moment(now_ms)
-    return Notification.objects.create(
-        channel=channel,
-        facts=telling.trial_facts(channel, by=by, now_ms=now_ms),
-        next_at=now,
-        created_at=now,
-    )
+    with recorded(
+        by=by, act="alert_channel.test", kind="alert channel", name=str(channel_id)
+    ) as entry:
+        channel = Channel.objects.filter(pk=channel_id).first()
+        if channel is None:
+            raise ProblemError("not_found", f"there is no channel {channel_id}")
+        now = moment(now_ms)
+        made = Notification.objects.create(
+            channel=channel,
+            facts=telling.trial_facts(channel, by=by, now_ms=now_ms),
+            next_at=now,
+            created_at=now,
+        )
+        entry.name = channel.name
+        entry.after = {"notification": made.pk}
+        return made
+
+
+def _told(columns: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what a channel is, as the audit log keeps it: without what may be a secret."""
+    url = str(columns["url"])
+    return {**columns, "url": shown(url) if url else ""}
 
 
 def _check_url(url: str) -> None:

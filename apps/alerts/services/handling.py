@@ -1,11 +1,10 @@
 """What a person does about an alert. Knows rows."""
 
-from django.db import transaction
-
 from apps.alerts.judging import State
 from apps.alerts.models import Alert, AlertEvent
 from apps.alerts.models.fields import TEXT_CHARACTERS_MAX
 from apps.alerts.services.locking import locked_watch
+from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.engine.errors import InvalidArgument
@@ -19,15 +18,21 @@ def acknowledge(*, alert_id: int, note: str = "", by: str, now_ms: int) -> Alert
     """
     if len(note) > TEXT_CHARACTERS_MAX:
         raise InvalidArgument(f"a note has at most {TEXT_CHARACTERS_MAX} characters")
-    with transaction.atomic():
+    with recorded(
+        by=by, act="alert.acknowledge", kind="alert", name=str(alert_id), reason=note
+    ) as entry:
         locked_watch()
         alert = Alert.objects.filter(pk=alert_id).first()
         if alert is None:
             raise ProblemError("not_found", f"there is no alert {alert_id}")
         if alert.state == State.ACKNOWLEDGED:
+            entry.forget()
             return alert
         if alert.state != State.FIRING:
             raise ProblemError("conflict", f"the alert is {alert.state}, it does not fire")
+        told = {"rule": alert.rule_name, "subject": alert.subject, "value": alert.value}
+        entry.before = {**told, "state": alert.state}
+        entry.after = {**told, "state": State.ACKNOWLEDGED.value}
         alert.state = State.ACKNOWLEDGED.value
         alert.acknowledged_at = moment(now_ms)
         alert.acknowledged_by = by

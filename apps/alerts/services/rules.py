@@ -17,6 +17,7 @@ from apps.alerts.models.fields import (
 )
 from apps.alerts.models.rules import PENDING_S_MAX
 from apps.alerts.services.locking import locked_watch
+from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.engine.errors import InvalidArgument
@@ -25,6 +26,10 @@ from apps.engine.errors import InvalidArgument
 RULES_MAX = 200
 # A silence that is longer was meant to be a rule that is disabled.
 SILENCE_MS_MAX = 30 * 86_400_000
+
+_RULE_COLUMNS = (
+    "name", "kind", "threshold", "scope", "subject", "pending_s", "severity", "enabled",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,16 +100,18 @@ def create_rule(*, terms: RuleTerms, by: str, now_ms: int) -> AlertRule:
     Raises InvalidArgument, and `conflict` where the name is taken or there are too many rules.
     """
     columns = terms.columns()
-    if AlertRule.objects.count() >= RULES_MAX:
-        raise ProblemError("conflict", f"there are {RULES_MAX} rules, and there may be no more")
-    now = moment(now_ms)
-    try:
-        with transaction.atomic():
-            return AlertRule.objects.create(
-                **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
-            )
-    except IntegrityError as error:
-        raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
+    with recorded(by=by, act="alert_rule.create", kind="alert rule", name=terms.name) as entry:
+        if AlertRule.objects.count() >= RULES_MAX:
+            raise ProblemError("conflict", f"there are {RULES_MAX} rules, and there may be no more")
+        entry.after = columns
+        now = moment(now_ms)
+        try:
+            with transaction.atomic():
+                return AlertRule.objects.create(
+                    **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
+                )
+        except IntegrityError as error:
+            raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
 
 
 def change_rule(*, rule_id: int, terms: RuleTerms, version: int, by: str, now_ms: int) -> AlertRule:
@@ -114,26 +121,33 @@ def change_rule(*, rule_id: int, terms: RuleTerms, version: int, by: str, now_ms
     another rule's.
     """
     columns = terms.columns()
-    try:
-        with transaction.atomic():
-            changed = AlertRule.objects.filter(pk=rule_id, version=version).update(
-                **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
-            )
-    except IntegrityError as error:
-        raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
-    if not changed:
-        _refuse_change("rule", rule_id, AlertRule.objects.filter(pk=rule_id).exists())
-    return AlertRule.objects.get(pk=rule_id)
+    with recorded(by=by, act="alert_rule.change", kind="alert rule", name=terms.name) as entry:
+        found = AlertRule.objects.select_for_update().filter(pk=rule_id).first()
+        if found is not None:
+            entry.before = {name: getattr(found, name) for name in columns}
+        entry.after = columns
+        try:
+            with transaction.atomic():
+                changed = AlertRule.objects.filter(pk=rule_id, version=version).update(
+                    **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
+                )
+        except IntegrityError as error:
+            raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
+        if not changed:
+            _refuse_change("rule", rule_id, found is not None)
+        return AlertRule.objects.get(pk=rule_id)
 
 
 def delete_rule(*, rule_id: int, by: str) -> None:
     """Delete a rule; its open alerts end with the next evaluation. Raises `not_found`."""
-    del by
-    with transaction.atomic():
+    with recorded(by=by, act="alert_rule.delete", kind="alert rule", name=str(rule_id)) as entry:
         locked_watch()
-        count, _ = AlertRule.objects.filter(pk=rule_id).delete()
-    if not count:
-        raise ProblemError("not_found", f"there is no rule {rule_id}")
+        found = AlertRule.objects.select_for_update().filter(pk=rule_id).first()
+        if found is None:
+            raise ProblemError("not_found", f"there is no rule {rule_id}")
+        entry.name = found.name
+        entry.before = {name: getattr(found, name) for name in _RULE_COLUMNS}
+        found.delete()
 
 
 def create_silence(*, terms: SilenceTerms, by: str, now_ms: int) -> Silence:
@@ -147,30 +161,49 @@ def create_silence(*, terms: SilenceTerms, by: str, now_ms: int) -> Silence:
         raise InvalidArgument("a silence ends after it begins, and not before now")
     if terms.ends_ms - terms.starts_ms > SILENCE_MS_MAX:
         raise InvalidArgument(f"a silence is at most {SILENCE_MS_MAX // 86_400_000} days long")
-    return Silence.objects.create(
-        kind=terms.kind,
-        scope=terms.scope,
-        subject=terms.subject,
-        starts_at=moment(terms.starts_ms),
-        ends_at=moment(terms.ends_ms),
-        reason=terms.reason,
-        created_by=by,
-        created_at=moment(now_ms),
-    )
+    with recorded(
+        by=by, act="silence.create", kind="silence", name="", reason=terms.reason
+    ) as entry:
+        made = Silence.objects.create(
+            kind=terms.kind,
+            scope=terms.scope,
+            subject=terms.subject,
+            starts_at=moment(terms.starts_ms),
+            ends_at=moment(terms.ends_ms),
+            reason=terms.reason,
+            created_by=by,
+            created_at=moment(now_ms),
+        )
+        entry.name = str(made.pk)
+        entry.after = _silenced(made)
+        return made
 
 
 def end_silence(*, silence_id: int, by: str, now_ms: int) -> Silence:
     """End a silence before its time. Raises `not_found`, and `conflict` for one that is over."""
     now = moment(now_ms)
-    ended = Silence.objects.filter(pk=silence_id, ended_at=None, ends_at__gt=now).update(
-        ended_at=now, ended_by=by
-    )
-    found = Silence.objects.filter(pk=silence_id).first()
-    if found is None:
-        raise ProblemError("not_found", f"there is no silence {silence_id}")
-    if not ended:
-        raise ProblemError("conflict", "the silence is over")
-    return found
+    with recorded(by=by, act="silence.end", kind="silence", name=str(silence_id)) as entry:
+        found = Silence.objects.select_for_update().filter(pk=silence_id).first()
+        if found is None:
+            raise ProblemError("not_found", f"there is no silence {silence_id}")
+        if found.ended_at is not None or found.ends_at <= now:
+            raise ProblemError("conflict", "the silence is over")
+        entry.before = _silenced(found)
+        found.ended_at, found.ended_by = now, by
+        found.save(update_fields=["ended_at", "ended_by"])
+        entry.after = {**_silenced(found), "ended_at": now}
+        return found
+
+
+def _silenced(silence: Silence) -> Mapping[str, object]:
+    """Return what is silenced and until when, as the audit log keeps it."""
+    return {
+        "kind": silence.kind or "any",
+        "scope": silence.scope,
+        "subject": silence.subject,
+        "starts_at": silence.starts_at,
+        "ends_at": silence.ends_at,
+    }
 
 
 def _refuse_change(what: str, number: int, is_there: bool) -> None:

@@ -139,6 +139,7 @@ def release(request: HttpRequest, *, lock: str) -> Told:
             place=place,
             reason=request.POST.get("reason", ""),
             expected_owner=expected or None,
+            by=actor_of(request),
         )
     except EngineError as error:
         return Told(text=refusal_text(error), back=back, is_good=False)

@@ -1,6 +1,6 @@
 """Signing in and out. Knows accounts and how often a password may be wrong; no right."""
 
-from django.contrib.auth import authenticate, login, logout
+from django.contrib.auth import authenticate, logout
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from apps.access import asking
+from apps.access import asking, signing
 from apps.access.throttle import Failures
 
 _NAME_CHARACTERS_MAX = 150
@@ -31,18 +31,18 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     address = request.META.get("REMOTE_ADDR", "")
     wait_ms = failures.wait_ms(name, address)
     if wait_ms:
+        signing.note_too_often(request, name)
         return _too_often(request, back, name, wait_ms)
     user = None
     if 0 < len(password) <= _PASSWORD_CHARACTERS_MAX and "\0" not in name:
         user = authenticate(request, username=name, password=password)
     if user is None:
         failures.note(name, address)
+        signing.note_wrong_password(request, name)
         trouble = gettext("Name or password is wrong.")
         return _page(request, back, name=name, trouble=trouble, status=401)
     failures.forgive(name)
-    # A new session key, so that one that was planted before is worth nothing.
-    request.session.flush()
-    login(request, user)
+    signing.begin_session(request, user)
     return HttpResponseRedirect(back, status=303)
 
 

@@ -148,6 +148,7 @@ def create_app(
         except Refusal as refusal:
             answer, headers = answers.of_refusal(refusal, request_id)
         except Denied as denied:
+            rights.tell(door.gate, denied, scope, fields)
             answer, headers = answers.of_refusal(rights.refusal_of(denied), request_id)
         except MemoryError:
             # This request asked for too much; the next may well find room.

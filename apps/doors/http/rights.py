@@ -7,8 +7,9 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from apps.access.gate import Denied, Rights
+from apps.access.gate import Denied, Gate, Knock, Rights
 from apps.access.policy import CLUSTER, Action, Kind, Resource
 from apps.doors.http.refusals import Refusal
 from apps.doors.http.routing import Match, Verb
@@ -88,6 +89,20 @@ def refusal_of(denied: Denied) -> Refusal:
     if denied.code == "database_unavailable":
         headers = ((b"retry-after", b"1"),)
     return Refusal(denied.code, str(denied), headers=headers)
+
+
+def tell(
+    gate: Gate | None, denied: Denied, scope: Mapping[str, Any], fields: Mapping[bytes, bytes]
+) -> None:
+    """Tell the gate of a denial, with where its request came from."""
+    if gate is not None:
+        client = scope.get("client")
+        knock = Knock(
+            source=client[0] if client else "",
+            agent=fields.get(b"user-agent", b"").decode("latin-1"),
+            path=scope["path"],
+        )
+        gate.tell(denied, knock)
 
 
 def topic_in(handle: str) -> str | None:

@@ -14,7 +14,7 @@ from apps.doors.http import answers
 from apps.doors.http.app import Application, EngineOf
 from apps.doors.http.calls import Door, Receive, Scope, Send
 from apps.doors.http.refusals import Refusal
-from apps.doors.http.rights import refusal_of
+from apps.doors.http.rights import refusal_of, tell
 from apps.doors.lane.connection import Connection
 from apps.doors.lane.frames import PROTOCOL
 from apps.doors.lane.limits import Limits
@@ -49,6 +49,8 @@ def create_app(
             if door.gate is not None:
                 rights = door.gate.rights_of(fields.get(b"authorization"), scope.get("client"))
         except (Refusal, Denied) as refused:
+            if isinstance(refused, Denied):
+                tell(door.gate, refused, scope, fields)
             refusal = refusal_of(refused) if isinstance(refused, Denied) else refused
             answer, headers = answers.of_refusal(refusal, request_id)
             await answers.respond(send, answer, request_id, (*answers.GUARDS, *headers))

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from apps.access.gate import Denied, Rights
+from apps.access.gate import Denied, Knock, Rights
 from apps.access.policy import Action
 from apps.access.policy import topic as topic_named
 from apps.doors import steps
@@ -65,6 +65,8 @@ def begin(
             )
         batch = RecordBatch(topic=topic, queue=request.queue, payload=payload, sizes=sizes)
     except Exception as error:  # As in `_finish`: the request ends, the lane does not.
+        if isinstance(error, Denied) and door.gate is not None and rights is not None:
+            door.gate.tell(error, Knock(source=rights.caller.source, agent="lane"))
         respond(failure(door, request.number, error))
         return
     steps.run(

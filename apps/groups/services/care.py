@@ -1,12 +1,15 @@
 """Care of a blocked queue as operators give it. Knows the engine's verb; rows follow it."""
 
 import logging
+from collections.abc import Mapping
 
+from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.engine.caretypes import CareAct, CareRequest, CareResult
 from apps.engine.errors import InvalidArgument
 from apps.engine.grouptypes import QueuePlace
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
+from apps.groups.selectors.locks import lock_id
 
 _log = logging.getLogger("mqweb.groups")
 
@@ -63,7 +66,16 @@ def _attend(
         by=by,
         reason=reason,
     )
-    result = bridge.call(lambda engine: engine.attend(request))
+    with recorded(
+        by=by,
+        act=f"queue.{act.value}",
+        kind="queue",
+        name=lock_id(group, place.topic, place.queue),
+        reason=reason,
+        before=None if expected_offset is None else {"head": expected_offset},
+    ) as entry:
+        result = bridge.call(lambda engine: engine.attend(request))
+        entry.after = _told(result)
     if not result.is_repeat:
         extra = {
             "act": act.value,
@@ -76,3 +88,13 @@ def _attend(
         }
         _log.warning("queue_attended_by_operator", extra=extra)
     return result
+
+
+def _told(result: CareResult) -> Mapping[str, object]:
+    """Return what is the case after an act, as the audit log keeps it."""
+    return {
+        "head": result.head,
+        "is_suspended": result.suspension is not None,
+        "dead_letter_offset": result.dead_letter_offset,
+        "was_so_before": result.is_repeat,
+    }

@@ -6,10 +6,11 @@ queue must be where the preview showed it, or a little on.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
+from apps.audit.services import Recording, recorded
 from apps.bridge import engine as bridge
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
@@ -51,19 +52,30 @@ def apply_offsets(*, group: str, token: str, by: str, reason: str, clock: Clock)
     ]
     if not wanted:
         raise InvalidArgument("the group is already there: nothing would change")
-    row, _ = OffsetReset.objects.get_or_create(
-        reset_id=promise.reset_id,
-        defaults={
-            "group": group,
-            "target": promise.target,
-            "by": by,
-            "reason": reason,
-            "at": moment(clock.wall_ms()),
-            "state": ResetState.ASKED,
-            "moved_max": promise.moved_max,
-        },
-    )
-    return row if row.state != ResetState.ASKED else _carried_out(row, wanted)
+    done = OffsetReset.objects.filter(reset_id=promise.reset_id, group=group).first()
+    if done is not None and done.state != ResetState.ASKED:
+        return done
+    with recorded(
+        by=by,
+        act="offsets.apply",
+        kind="group",
+        name=group,
+        reason=reason,
+        before=_places({(one.topic, one.queue): one.expected_min for one in wanted}),
+    ) as entry:
+        row, _ = OffsetReset.objects.get_or_create(
+            reset_id=promise.reset_id,
+            defaults={
+                "group": group,
+                "target": promise.target,
+                "by": by,
+                "reason": reason,
+                "at": moment(clock.wall_ms()),
+                "state": ResetState.ASKED,
+                "moved_max": promise.moved_max,
+            },
+        )
+        return _carried_out(row, wanted, entry)
 
 
 def undo_offsets(
@@ -82,6 +94,9 @@ def undo_offsets(
         raise ProblemError("not_found", f"group {group!r} has no reset {undo_id} that was applied")
     if undone.undoes_id is not None:
         raise ProblemError("conflict", "what was undone is applied again by a preview of its own")
+    done = OffsetReset.objects.filter(undoes=undone).first()
+    if done is not None and done.state != ResetState.ASKED:
+        return done
     slack = undone.moved_max if moved_max is None else moved_max
     topics = {str(one["topic"]) for one in undone.queues}
     ranges = bridge.call(lambda engine: _ranges(engine, topics, group))
@@ -97,23 +112,34 @@ def undo_offsets(
         for one in undone.queues
         if (found := ranges.get((one["topic"], one["queue"]))) is not None
     ]
-    row, _ = OffsetReset.objects.get_or_create(
-        undoes=undone,
-        defaults={
-            "reset_id": f"undo-{undone.reset_id}",
-            "group": group,
-            "target": f"undo of {undone.pk}",
-            "by": by,
-            "reason": reason,
-            "at": moment(clock.wall_ms()),
-            "state": ResetState.ASKED,
-            "moved_max": slack,
-        },
-    )
-    return row if row.state != ResetState.ASKED else _carried_out(row, wanted)
+    with recorded(
+        by=by,
+        act="offsets.undo",
+        kind="group",
+        name=group,
+        reason=reason,
+        before=_places({(one.topic, one.queue): one.expected_min for one in wanted}),
+    ) as entry:
+        row, _ = OffsetReset.objects.get_or_create(
+            undoes=undone,
+            defaults={
+                "reset_id": f"undo-{undone.reset_id}",
+                "group": group,
+                "target": f"undo of {undone.pk}",
+                "by": by,
+                "reason": reason,
+                "at": moment(clock.wall_ms()),
+                "state": ResetState.ASKED,
+                "moved_max": slack,
+            },
+        )
+        return _carried_out(row, wanted, entry)
 
 
-def _carried_out(row: OffsetReset, wanted: Sequence[QueueReset]) -> OffsetReset:
+def _carried_out(row: OffsetReset, wanted: Sequence[QueueReset], entry: Recording) -> OffsetReset:
+    if row.state != ResetState.ASKED:
+        # Somebody who asked for the same was faster by a moment.
+        return row
     request = ResetRequest(group=row.group, reset_id=row.reset_id, queues=tuple(wanted))
     try:
         result = bridge.call(lambda engine: engine.reset_offsets(request))
@@ -121,6 +147,13 @@ def _carried_out(row: OffsetReset, wanted: Sequence[QueueReset]) -> OffsetReset:
         # Nothing was changed, so nothing is to be remembered.
         OffsetReset.objects.filter(pk=row.pk, state=ResetState.ASKED).delete()
         raise
+    entry.before = _places({(one.topic, one.queue): one.before for one in result.queues})
+    entry.after = {
+        **_places({(one.topic, one.queue): one.after for one in result.queues}),
+        "reset": row.pk,
+        "target": row.target,
+        "was_so_before": result.is_repeat,
+    }
     row.queues = [
         {"topic": one.topic, "queue": one.queue, "before": one.before, "after": one.after}
         for one in result.queues
@@ -140,6 +173,16 @@ def _carried_out(row: OffsetReset, wanted: Sequence[QueueReset]) -> OffsetReset:
         }
         _log.warning("offsets_reset_by_operator", extra=extra)
     return row
+
+
+def _places(offsets: Mapping[tuple[str, int], int]) -> dict[str, object]:
+    """Return where a group is in queues, as the audit log keeps it; long lists end with a count."""
+    return {
+        "queues": [
+            {"topic": topic, "queue": queue, "offset": offset}
+            for (topic, queue), offset in offsets.items()
+        ]
+    }
 
 
 def _ranges(

@@ -7,6 +7,7 @@ from django.contrib.messages import get_messages
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from apps.audit.models import AuditEntry
 from apps.bridge import engine as bridge
 from apps.messages.asked import Meaning, read
 from apps.messages.seen import Seen
@@ -241,3 +242,20 @@ def test_a_time_is_as_long_as_its_last_part(text: str, length_ms: int) -> None:
 
     assert found.from_ms is not None
     assert found.to_ms == found.from_ms + length_ms
+
+
+def test_what_an_operator_sends_is_kept_as_a_count_and_never_a_body(
+    log: Log, browser: Client
+) -> None:
+    send(browser, body="s3cr3t", count="3")
+    send(browser, body="s3cr3t", transaction="leave")
+
+    found = AuditEntry.objects.order_by("number")
+    assert [(one.act, one.name, one.result) for one in found] == [
+        ("messages.produce", "orders", "asked"),
+        ("messages.produce", "orders", "done"),
+        ("transaction.begin", "orders", "asked"),
+        ("transaction.begin", "orders", "done"),
+    ]
+    assert found[1].after == {"sent": 3, "refused": 0}
+    assert "s3cr3t" not in str(list(found.values()))
