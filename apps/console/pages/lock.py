@@ -232,9 +232,7 @@ def _seen_row(seen: QueueSeen | None, now_ms: int) -> Mapping[str, Any]:
     }
 
 
-def _head(
-    request: HttpRequest, place: QueuePlace, seen: QueueSeen | None
-) -> Mapping[str, object]:
+def _head(request: HttpRequest, place: QueuePlace, seen: QueueSeen | None) -> Mapping[str, object]:
     """Return the message at the head; it is not even read for those who may not read messages."""
     peek = access_of(request).may(Action.PEEK, topic(place.topic))
     return {"peek": peek, "head": _head_row(place, seen) if peek.is_allowed else None}
