@@ -214,11 +214,11 @@ _PAGES: dict[str, dict[str, Row]] = {
         "POST": on_topic(Action.PUB, part="name"),
     },
     "topics/<str:name>/produced": {"GET": on_topic(Action.PUB, part="name")},
-    # Lists show names and figures of all of them.
-    "topics": {"GET": _SEE},
-    "topics.csv": {"GET": _SEE},
-    "groups": {"GET": _SEE},
-    "groups.csv": {"GET": _SEE},
+    # Lists and files show what their caller may list.
+    "topics": {"GET": SIGNED_IN},
+    "topics.csv": {"GET": SIGNED_IN},
+    "groups": {"GET": SIGNED_IN},
+    "groups.csv": {"GET": SIGNED_IN},
     "topics/<path:name>/history": {"GET": on_topic(Action.GET, part="name")},
     "groups/<path:name>/history": {"GET": _SEE_GROUP_PAGE},
     "groups/<path:name>/members/": {"GET": _SEE_GROUP_PAGE},

@@ -62,6 +62,14 @@ class Access:
         caller = self.rights.caller
         return decide(caller.principal, action, resource, caller.source)
 
+    def may_somewhere(self, action: Action, kind: Kind) -> Decision:
+        """Say whether there may be a name that whoever asks may do something with."""
+        if not is_on():
+            return Decision(True, "access is off")
+        if self.rights is None:
+            return Decision(False, "nobody is signed in")
+        return self.rights.caller.principal.may_somewhere(action, kind)
+
 
 _NOBODY = Access()
 

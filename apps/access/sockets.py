@@ -1,6 +1,6 @@
-"""Live sockets behind the decision: asked at the handshake, and ended when the answer changes.
+"""Live sockets behind the decision: who is there, and ended when an answer changes.
 
-Knows ASGI and sessions; not what a socket shows.
+Knows ASGI and sessions; not what a socket shows, which is asked about by whoever shows it.
 """
 
 import asyncio
@@ -14,9 +14,8 @@ from django.contrib.auth import get_user
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, parse_cookie
 
-from apps.access import asking, telling
+from apps.access import asking
 from apps.access.gate import Denied, Rights
-from apps.access.policy import CLUSTER, Action
 
 # Told to a page whose viewer may not look any more: reconnecting cannot help.
 MAY_NOT = 4403
@@ -30,10 +29,11 @@ Application = Callable[[Event, Receive, Send], Awaitable[None]]
 def with_access(
     application: Application, *, rights_of: Callable[[Event], Awaitable[Rights]] | None = None
 ) -> Application:
-    """Return the application, for viewers who may see the installation, and as long as they may.
+    """Return the application, for who is signed in; it finds their rights in `scope["access"]`.
 
-    A handshake without a good session is refused. A socket whose session is signed out or over,
-    or whose account loses the right, is closed with 4403.
+    What it requires of them must hold for as long as the socket is open. A handshake without a
+    good session is refused. A socket whose session is signed out or over, or whose account loses
+    a right that was required, is closed with 4403.
     """
     ask = rights_of or _asked
 
@@ -43,15 +43,13 @@ def with_access(
             return
         try:
             rights = await ask(scope)
-            rights.require(CLUSTER, Action.GET)
-        except (Denied, OperationalError, InterfaceError) as error:
-            if isinstance(error, Denied) and error.code == "forbidden":
-                client = scope.get("client")
-                telling.of_socket(error, client[0] if client else "")
+        except (Denied, OperationalError, InterfaceError):
             await receive()
+            # A refusal before the handshake is done would reach the page without its reason.
+            await send({"type": "websocket.accept"})
             await send({"type": "websocket.close", "code": MAY_NOT})
             return
-        await _served(application, scope, receive, send, rights)
+        await _served(application, {**scope, "access": rights}, receive, send, rights)
 
     return guarded
 

@@ -3,7 +3,7 @@
 Reads summaries and samples, a fixed number of queries however many rows there are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -49,6 +49,8 @@ class ListQuery:
     only_blocked: bool = False
     sort: str
     page: int = 1
+    # Whether whoever asks may find a name in lists; None shows all.
+    is_listed: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,12 @@ def _filtered(found: QuerySet[Row], query: ListQuery) -> QuerySet[Row]:
         found = found.filter(lag__gt=0)
     if query.only_blocked:
         found = found.filter(blocked__gt=0)
-    return found
+    if query.is_listed is None:
+        return found
+    # All names are one more query, however many; whole rows are read for one page only.
+    names = list(found.order_by().values_list("name", flat=True))
+    listed = [name for name in names if query.is_listed(name)]
+    return found if len(listed) == len(names) else found.filter(name__in=listed)
 
 
 def _sorted(found: QuerySet[Row], sort: str, sorts: Mapping[str, bool]) -> QuerySet[Row]:

@@ -1,4 +1,4 @@
-"""Live sockets with access on: asked at the handshake, and closed when the answer changes."""
+"""Live sockets with access on: each view is asked about, and closed when the answer changes."""
 
 import asyncio
 from typing import Any
@@ -7,8 +7,10 @@ import pytest
 
 from apps.access import asking, sockets
 from apps.access.gate import Gate, Rights, unauthenticated
-from apps.access.policy import Book, Caller, Principal, Role, grants_of
+from apps.access.policy import CLUSTER, Book, Caller, Principal, Role, checked, grants_of
 from apps.access.policy.book import Account
+from apps.access.policy.resources import Resource, group, topic
+from apps.console.watching import may_watch, resource_of
 from tests.doors.fake_engine import ManualClock
 
 
@@ -29,15 +31,23 @@ class Viewer:
         self.sent.append(event)
 
 
-async def live(_scope: Any, receive: Any, send: Any) -> None:
-    """Serve as the console's socket does: until somebody goes."""
+async def live(scope: Any, receive: Any, send: Any) -> None:
+    """Serve as the console's socket does: those who may watch, until somebody goes."""
     await receive()
     await send({"type": "websocket.accept"})
+    if not may_watch(scope, scope["view"]):
+        await send({"type": "websocket.close", "code": sockets.MAY_NOT})
+        return
     await receive()
 
 
-def book(role: Role, version: int = 1, mark: str = "m") -> Book:
-    account = Account(principal=Principal("vera", grants_of(role)), mark=mark)
+def book(role: Role, version: int = 1, mark: str = "m", **names: str) -> Book:
+    """Return a book with one account: a role, and what it may see by kind and name."""
+    grants = [
+        checked(kind=kind, actions=["get"], match="literal", name=name)
+        for kind, name in names.items()
+    ]
+    account = Account(principal=Principal("vera", [*grants_of(role), *grants]), mark=mark)
     return Book(version=version, accounts={7: account})
 
 
@@ -66,10 +76,11 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage()
 
 
-async def opened(stage: Stage) -> tuple[Viewer, "asyncio.Task[None]"]:
+async def opened(stage: Stage, view: str = "overview") -> tuple[Viewer, "asyncio.Task[None]"]:
     viewer = Viewer()
+    scope = {"type": "websocket", "view": view}
     app = sockets.with_access(live, rights_of=stage.rights_of)
-    task = asyncio.ensure_future(app({"type": "websocket"}, viewer.receive, viewer.send))  # type: ignore[arg-type]
+    task = asyncio.ensure_future(app(scope, viewer.receive, viewer.send))  # type: ignore[arg-type]
     for _ in range(10):
         await asyncio.sleep(0)
     return viewer, task
@@ -121,7 +132,63 @@ async def test_who_may_not_look_is_refused_at_the_handshake(stage: Stage) -> Non
     stranger, other = await opened(stage)
     await other
 
-    assert viewer.sent == stranger.sent == [{"type": "websocket.close", "code": 4403}]
+    # Without the handshake a page would not be told why.
+    assert (
+        viewer.sent
+        == stranger.sent
+        == [
+            {"type": "websocket.accept"},
+            {"type": "websocket.close", "code": 4403},
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("view", "resource"),
+    [
+        ("overview", CLUSTER), ("locks", CLUSTER), ("job.7", CLUSTER),
+        ("group.billing", group("billing")), ("topic.orders", topic("orders")),
+        ("topic.a.b", topic("a.b")), ("group", CLUSTER),
+    ],
+)  # fmt: skip
+def test_a_view_needs_the_right_to_what_it_shows(view: str, resource: Resource) -> None:
+    assert resource_of(view) == resource
+
+
+async def test_who_may_see_a_group_watches_that_group_and_nothing_else(stage: Stage) -> None:
+    stage.book = book(Role.NONE, group="billing", topic="orders")
+    ends = {}
+    for view in ("group.billing", "topic.orders", "group.other", "topic.other", "overview"):
+        viewer, task = await opened(stage, view)
+        ends[view] = viewer.sent[-1]["type"]
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    assert ends == {
+        "group.billing": "websocket.accept", "topic.orders": "websocket.accept",
+        "group.other": "websocket.close", "topic.other": "websocket.close",
+        "overview": "websocket.close",
+    }  # fmt: skip
+
+
+async def test_each_view_is_closed_when_its_own_right_is_gone(stage: Stage) -> None:
+    stage.book = book(Role.NONE, group="billing", topic="orders")
+    of_group, group_task = await opened(stage, "group.billing")
+    of_topic, topic_task = await opened(stage, "topic.orders")
+
+    stage.book = book(Role.NONE, 2, topic="orders")
+    stage.gate.look()
+    await group_task
+
+    assert of_group.sent[-1] == {"type": "websocket.close", "code": 4403}
+    assert of_topic.sent == [{"type": "websocket.accept"}]
+    assert not topic_task.done()
+    topic_task.cancel()
+    await asyncio.gather(topic_task, return_exceptions=True)
+
+
+def test_a_socket_that_nobody_was_asked_about_shows_nothing(stage: Stage) -> None:
+    assert not may_watch({"type": "websocket"}, "overview")
 
 
 async def test_an_application_that_ends_by_itself_leaves_nothing_behind(stage: Stage) -> None:

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.process]
 AXE = Path(__file__).parent / "axe" / "axe-4.14.1.min.js"
 # What is not ours, and what changes with every look at it.
 FOREIGN = ("/admin/", "/api/", "/static/")
+FILES = (".csv", "/raw", "/export")
 PAGES_MAX = 120
 SERIOUS = {"serious", "critical"}
 
@@ -44,7 +45,8 @@ def pages(page: "Page") -> Iterator[str]:
         for link in links:
             found = urlsplit(link)
             is_ours = found.netloc == urlsplit(page.url).netloc
-            if is_ours and not found.path.startswith(FOREIGN) and found.path not in seen:
+            is_page = not found.path.startswith(FOREIGN) and not found.path.endswith(FILES)
+            if is_ours and is_page and found.path not in seen:
                 seen.add(found.path)
                 waiting.append(found.path)
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from apps.access.policy.actions import Action
+from apps.access.policy.actions import Action, Kind
 from apps.access.policy.grants import Effect, Grant, Match
 from apps.access.policy.resources import TRACES, Resource, is_own, owner
 
@@ -35,9 +35,10 @@ _FAILED = Decision(False, "the decision failed, which counts as no")
 class _Rules:
     """The grants about one action on one kind of thing, by rank."""
 
-    __slots__ = ("_any", "_literal", "_prefixes")
+    __slots__ = ("_any", "_literal", "_prefixes", "allows_some")
 
-    def __init__(self, grants: Iterable[Grant]) -> None:
+    def __init__(self, grants: Sequence[Grant]) -> None:
+        self.allows_some = any(grant.effect is Effect.ALLOW for grant in grants)
         self._any: list[Grant] = []
         self._literal: dict[str, list[Grant]] = {}
         prefixes: dict[str, list[Grant]] = {}
@@ -139,6 +140,21 @@ class Principal:
                 self._kept.clear()
             self._kept[key] = found
         return found
+
+    def may_somewhere(self, action: Action, kind: Kind) -> Decision:
+        """Say whether there may be a name of a kind that the action is allowed on.
+
+        For what has no name yet: a no is certain, a yes has to be asked again with the name.
+        """
+        is_held = self.is_super or self._allows_some(action, kind)
+        scopes = self._narrowed_to
+        if not is_held or (scopes is not None and not scopes._allows_some(action, kind)):
+            return Decision(False, f"{self.name} has no right to {action.value} any {kind.value}")
+        return _ALLOWED
+
+    def _allows_some(self, action: Action, kind: Kind) -> bool:
+        rules = self._rules.get((kind, action))
+        return rules is not None and rules.allows_some
 
     def _decided(self, action: Action, resource: Resource, source: str) -> Decision:
         if not (self.is_super or self._holds(action, resource, source)):

@@ -1,10 +1,13 @@
 """The lists of topics and groups. Know summaries and samples; ask no engine and no log."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 
+from apps.access.asking import is_on, shown_to
+from apps.access.policy import Kind
 from apps.console import lists as shown
 from apps.console.pages.common import Page
 from apps.console.pages.rows import rows_page
@@ -25,11 +28,12 @@ _FIELDS = ("q", "type", "lag", "blocked", "sort")
 
 @rows_page
 def groups(request: HttpRequest) -> Page:
-    """Show the groups that are asked for, with how they stand."""
+    """Show the groups that are asked for and may be listed, with how they stand."""
     now_ms = SystemClock().wall_ms()
     entered = given(request.GET)
-    query = _query(entered, sorts=GROUP_SORTS, types=_GROUP_TYPES, sort="lag")
+    query = _group_query(request, entered)
     page = lists.page_of(lists.groups(query), query.page)
+    _hide_topics(request, page.rows)
     lines = lists.lag_of_last_hour([row.name for row in page.rows], now_ms=now_ms)
     rows = [shown.group_row(row, lines.get(row.name), now_ms=now_ms) for row in page.rows]
     return Page(
@@ -44,22 +48,26 @@ def groups(request: HttpRequest) -> Page:
 
 @rows_page
 def groups_csv(request: HttpRequest) -> HttpResponse:
-    """Give the groups that are asked for as a file."""
-    query = _query(given(request.GET), sorts=GROUP_SORTS, types=_GROUP_TYPES, sort="lag")
-    return _file(
-        "groups", list(lists.groups(query)[: lists.FILE_ROWS_MAX + 1]), shown.GROUP_COLUMNS
-    )
+    """Give the groups that are asked for and may be listed as a file."""
+    query = _group_query(request, given(request.GET))
+    rows = list(lists.groups(query)[: lists.FILE_ROWS_MAX + 1])
+    _hide_topics(request, rows)
+    return _file("groups", rows, shown.GROUP_COLUMNS)
 
 
 @rows_page
 def topics(request: HttpRequest) -> Page:
-    """Show the topics that are asked for, with their groups."""
+    """Show the topics that are asked for and may be listed, with such groups of theirs."""
     now_ms = SystemClock().wall_ms()
     entered = given(request.GET)
-    query = _query(entered, sorts=TOPIC_SORTS, types=Type.values, sort="name")
+    query = _topic_query(request, entered)
     page = lists.page_of(lists.topics(query), query.page)
     lines = lists.sends_of_last_hour([row.name for row in page.rows], now_ms=now_ms)
-    readers = lists.readers_of(page.rows)
+    is_listed = shown_to(request, Kind.GROUP)
+    readers = {
+        name: [reader for reader in found if is_listed(reader[0])]
+        for name, found in lists.readers_of(page.rows).items()
+    }
     rows = [
         shown.topic_row(row, lines.get(row.name), readers.get(row.name, ()), now_ms=now_ms)
         for row in page.rows
@@ -72,11 +80,34 @@ def topics(request: HttpRequest) -> Page:
 
 @rows_page
 def topics_csv(request: HttpRequest) -> HttpResponse:
-    """Give the topics that are asked for as a file."""
-    query = _query(given(request.GET), sorts=TOPIC_SORTS, types=Type.values, sort="name")
+    """Give the topics that are asked for and may be listed as a file."""
+    query = _topic_query(request, given(request.GET))
     return _file(
         "topics", list(lists.topics(query)[: lists.FILE_ROWS_MAX + 1]), shown.TOPIC_COLUMNS
     )
+
+
+def _group_query(request: HttpRequest, entered: QueryDict) -> ListQuery:
+    query = _query(entered, sorts=GROUP_SORTS, types=_GROUP_TYPES, sort="lag")
+    return _for(request, Kind.GROUP, query)
+
+
+def _topic_query(request: HttpRequest, entered: QueryDict) -> ListQuery:
+    query = _query(entered, sorts=TOPIC_SORTS, types=Type.values, sort="name")
+    return _for(request, Kind.TOPIC, query)
+
+
+def _for(request: HttpRequest, kind: Kind, query: ListQuery) -> ListQuery:
+    return replace(query, is_listed=shown_to(request, kind)) if is_on() else query
+
+
+def _hide_topics(request: HttpRequest, rows: Sequence[GroupSummary]) -> None:
+    """Leave out of the groups the topics that whoever looks may not list; nothing is saved."""
+    is_listed = shown_to(request, Kind.TOPIC)
+    for row in rows:
+        listed = [name for name in row.topics if is_listed(name)]
+        row.topic_count -= len(row.topics) - len(listed)
+        row.topics = listed
 
 
 def _query(

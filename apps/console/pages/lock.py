@@ -10,6 +10,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
+from apps.access.asking import access_of
+from apps.access.policy import Action, topic
 from apps.console.board import Posted
 from apps.console.deadletters import body_row
 from apps.console.locks import fence_text
@@ -71,7 +73,7 @@ def lock(posted: Posted, request: HttpRequest, *, lock: str) -> Page:
         "place": place,
         "seen": _seen_row(seen, posted.snapshot["sampled_at_ms"]),
         "trouble": trouble,
-        "head": _head_row(place, seen),
+        **_head(request, place, seen),
         "reason_characters_max": REASON_CHARACTERS_MAX,
         **drawn(request, group, (place.topic, place.queue)),
     }
@@ -94,7 +96,7 @@ def confirm(posted: Posted, request: HttpRequest, *, lock: str) -> Page:
         "act": wanted,
         "seen": _seen_row(seen, posted.snapshot["sampled_at_ms"]),
         "trouble": trouble,
-        "head": _head_row(place, seen),
+        **_head(request, place, seen),
         "reason_characters_max": REASON_CHARACTERS_MAX,
     }
     return Page(template="console/care/confirm.html", values=values)
@@ -229,6 +231,12 @@ def _seen_row(seen: QueueSeen | None, now_ms: int) -> Mapping[str, Any]:
         "suspended_by": "" if suspension is None else suspension.by,
         "suspended_for": "" if suspension is None else suspension.reason,
     }
+
+
+def _head(request: HttpRequest, place: QueuePlace, seen: QueueSeen | None) -> Mapping[str, object]:
+    """Return the message at the head; it is not even read for those who may not read messages."""
+    peek = access_of(request).may(Action.PEEK, topic(place.topic))
+    return {"peek": peek, "head": _head_row(place, seen) if peek.is_allowed else None}
 
 
 def _head_row(place: QueuePlace, seen: QueueSeen | None) -> Mapping[str, Any] | None:

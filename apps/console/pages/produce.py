@@ -11,6 +11,8 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from apps.access.asking import access_of
+from apps.access.policy import Action, topic
 from apps.console import messages as shown
 from apps.console.board import Posted, board
 from apps.console.pages.common import Page, asking_page, no_engine
@@ -148,11 +150,14 @@ def _like(request: HttpRequest, name: str) -> tuple[Seen | None, str]:
     text = request.GET.get("like", "")
     if not text:
         return None, ""
+    source = request.GET.get("of") or name
+    # Who may send to a topic need not be one who may read it, or the other.
+    peek = access_of(request).may(Action.PEEK, topic(source))
+    if not peek.is_allowed:
+        return None, _("The message to copy is hidden: %(why)s.") % {"why": peek.reason}
     try:
         place = read(text, Meaning.PLACE)
-        found = selectors.message_at(
-            request.GET.get("of") or name, place.queue or 0, place.queue_offset or 0
-        )
+        found = selectors.message_at(source, place.queue or 0, place.queue_offset or 0)
     except ValueError as error:
         return None, str(error)
     except EngineError as error:

@@ -10,6 +10,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from apps.access.asking import access_of
+from apps.access.policy import Action
+from apps.access.policy import topic as topic_of
 from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
@@ -39,7 +42,13 @@ def message(posted: Posted, request: HttpRequest, *, name: str, queue: int, offs
         return _none(name, queue, offset, status=404)
     now_ms = posted.snapshot["sampled_at_ms"]
     around, trouble = _around(found)
-    copies = [one for one in around.copies.messages if not _is_same(one, found)]
+    access = access_of(request)
+    copies = [
+        one
+        for one in around.copies.messages
+        if not _is_same(one, found)
+        and access.may(Action.PEEK, topic_of(one.record.topic)).is_allowed
+    ]
     return Page(
         template="console/messages/message.html",
         values={

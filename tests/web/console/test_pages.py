@@ -245,7 +245,7 @@ def test_every_static_file_a_page_names_is_there(browser: Client) -> None:
     named = [link["href"] or "" for link in page.all("link")]
     named += [script["src"] or "" for script in page.all("script")]
     folder = Path(settings.BASE_DIR, "static")
-    assert len(named) == 5
+    assert len(named) == 6
     for name in named:
         assert (folder / name.removeprefix("/static/")).is_file(), name
 
