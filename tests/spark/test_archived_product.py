@@ -101,7 +101,9 @@ def a_record() -> bytes:
 
 
 def log_start(data: Path) -> int:
-    return min(int(path.name) for path in (data / "store" / "commitlog").iterdir())
+    # A segment that is being made has another name until it is whole.
+    names = [path.name for path in (data / "store" / "commitlog").iterdir()]
+    return min(int(name) for name in names if name.isdigit())
 
 
 def holders(product: Product) -> set[str]:
