@@ -310,7 +310,7 @@ def test_a_store_of_an_unknown_format_is_left_alone_and_ends_everything(
     ("variables", "sentence"),
     [
         ({"MQWEB_HOST": "0.0.0.0"}, "listens on a loopback address only"),
-        ({"MQWEB_AUTH": "token"}, "this version has no token authentication"),
+        ({"MQWEB_AUTH": "token"}, "must be off or on"),
         ({"DATABASE_URL": "sqlite:///x"}, "must begin with postgres"),
     ],
 )

@@ -42,7 +42,9 @@ def posted(feed: Feed, engine: FakeEngine, clock: HandClock) -> FakeEngine:
 
 
 def forms(page: Page) -> list[dict[str, str | None]]:
-    return [form for form in page.all("form") if form["method"] == "post"]
+    """Return the forms of the page itself; the one at its foot is every page's."""
+    posting = [form for form in page.all("form") if form["method"] == "post"]
+    return [form for form in posting if form["action"] != "/preferences"]
 
 
 @pytest.mark.usefixtures("posted")

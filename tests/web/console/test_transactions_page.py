@@ -104,7 +104,7 @@ def test_one_transaction_is_shown_with_both_decisions(
     for text in ("Undecided for 10 min", "id-5", ID, "Commit", "Roll back", "Check now"):
         assert text in page.texts, text
     assert {form["action"] for form in page.all("form")} == {
-        "/transactions/5/decide", "/transactions/check",
+        "/transactions/5/decide", "/transactions/check", "/preferences",
     }  # fmt: skip
 
 
