@@ -8,6 +8,10 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from apps.alerts.judging import State as AlertState
+from apps.alerts.kinds import Kind as AlertKind
+from apps.alerts.kinds import Scope as AlertScope
+from apps.alerts.kinds import Severity as AlertSeverity
 from apps.bridge import embedded, secretfiles
 from mqweb import env
 from mqweb.schedule import SCHEDULE
@@ -230,11 +234,11 @@ SPECTACULAR_SETTINGS = {
         "DeadLetterStateEnum": "apps.deadletters.models.State",
         "PipelineRunStateEnum": "apps.pipelines.models.RunState",
         "PipelineTriggerEnum": "apps.pipelines.models.Trigger",
-        "AlertStateEnum": "apps.alerts.judging.State",
-        "AlertKindEnum": "apps.alerts.kinds.Kind",
-        "AlertSeverityEnum": "apps.alerts.kinds.Severity",
-        "AlertScopeEnum": "apps.alerts.kinds.Scope",
-        "ChannelKindEnum": "apps.alerts.models.ChannelKind",
+        "AlertStateEnum": [state.value for state in AlertState],
+        "AlertKindEnum": [kind.value for kind in AlertKind],
+        "AlertSeverityEnum": [severity.value for severity in AlertSeverity],
+        "AlertScopeEnum": [scope.value for scope in AlertScope],
+        "ChannelKindEnum": ["webhook", "dingtalk", "slack", "mail"],
         "NotificationStateEnum": "apps.alerts.models.NotificationState",
     },
     "POSTPROCESSING_HOOKS": [

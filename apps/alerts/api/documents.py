@@ -156,7 +156,7 @@ class ChannelDocument(serializers.Serializer[Any]):
 
     id = serializers.CharField()
     name = serializers.CharField()
-    kind = serializers.ChoiceField(ChannelKind.choices)
+    kind = serializers.ChoiceField(ChannelKind.values)
     address = serializers.CharField(help_text="What follows the host of an address is left out.")
     recipients = serializers.ListField(child=serializers.CharField())
     severity_min = serializers.ChoiceField(_SEVERITIES)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.core.moments import ms_of
@@ -50,6 +51,7 @@ class OffsetField(serializers.CharField):
         return value
 
 
+@extend_schema_field({"oneOf": [{"type": "string", "format": "date-time"}, {"type": "integer"}]})
 class MomentField(serializers.Field[Any, Any, Any, Any]):
     """A moment: RFC 3339 with a zone, or milliseconds since 1970 UTC."""
 
