@@ -146,8 +146,14 @@ function labelOf(seconds) {
   return spanMs > 86_400_000 ? text.slice(5, 10) : text.slice(11, spanMs > 3_600_000 ? 16 : 19);
 }
 
+// A variable may hold `light-dark(...)`, which only a property that takes colours decides.
 function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  page.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
 }
 
 async function refreshAll() {
