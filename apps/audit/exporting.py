@@ -4,13 +4,9 @@ Nothing is held but one portion, and no cursor of the database stays open while 
 That somebody took the log away is an entry itself.
 """
 
-import csv
-import io
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from asgiref.sync import sync_to_async
 from django.db import connection
@@ -19,7 +15,8 @@ from django.http import StreamingHttpResponse
 
 from apps.audit.documents import rendered_entry
 from apps.audit.models import AuditEntry
-from apps.core.attachments import attachment, safe_cell
+from apps.core.attachments import attachment
+from apps.core.lines import Format, Line, formats
 
 ROWS_MAX = 10_000_000
 _ROWS_PER_PORTION = 1_000
@@ -29,18 +26,6 @@ _COLUMNS = (
     "reason", "before", "after", "result", "code", "detail", "follows", "count", "previous_hash",
     "hash",
 )  # fmt: skip
-
-Line = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """One format: its media type, how a file ends, what it begins with, and how a line is made."""
-
-    media_type: str
-    ending: str
-    head: str
-    written: Callable[[Line], str]
 
 
 def answer(
@@ -76,33 +61,13 @@ def _portion(entries: QuerySet[AuditEntry], *, rows_max: int) -> Sequence[AuditE
         connection.close()
 
 
-def _as_json(line: Line) -> str:
-    return json.dumps(line, ensure_ascii=False) + "\n"
+def _cells(line: Line) -> Line:
+    return {name: _cell(line[name]) for name in _COLUMNS}
 
 
-def _as_csv(line: Line) -> str:
-    text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerow([_cell(line[name]) for name in _COLUMNS])
-    return text.getvalue()
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
+def _cell(value: object) -> object:
     whole = isinstance(value, Mapping | list)
-    return safe_cell(json.dumps(value, ensure_ascii=False) if whole else str(value))
+    return json.dumps(value, ensure_ascii=False) if whole else value
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        "jsonl": Format(
-            media_type="application/x-ndjson", ending="jsonl", head="", written=_as_json
-        ),
-        "csv": Format(
-            media_type="text/csv; charset=utf-8",
-            ending="csv",
-            head=",".join(_COLUMNS) + "\r\n",
-            written=_as_csv,
-        ),
-    }
-)
+FORMATS = formats(_COLUMNS, cells=_cells)

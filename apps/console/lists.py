@@ -3,14 +3,13 @@
 None is unknown everywhere. A row that is too old says so, and never becomes a zero.
 """
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TypedDict
 
 from apps.console.levels import level_of, trend_of
 from apps.console.plots import path
-from apps.core.attachments import safe_cell
+from apps.core.lines import csv_row
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339
 from apps.metrics.lists import READERS_SHOWN
@@ -157,22 +156,14 @@ TOPIC_COLUMNS = (
 
 def as_csv(rows: Iterable[Summary], columns: Sequence[str]) -> str:
     """Return rows as a table; unknown is an empty cell, and no cell is a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(getattr(row, column)) for column in columns])
-    return text.getvalue()
+    head = csv_row(columns)
+    return head + "".join(csv_row(_cell(getattr(row, name)) for name in columns) for row in rows)
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
+def _cell(value: object) -> object:
     if isinstance(value, list):
-        return safe_cell(" ".join(map(str, value)))
-    if hasattr(value, "astimezone"):
-        return rfc3339(value)  # type: ignore[arg-type]  # Only moments have it.
-    return safe_cell(str(value))
+        return " ".join(map(str, value))
+    return rfc3339(value) if isinstance(value, datetime) else value
 
 
 def _freshness(row: Summary, now_ms: int) -> Freshness:

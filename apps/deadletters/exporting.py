@@ -3,20 +3,16 @@
 Nothing is held but one portion, and no cursor of the database stays open while a reader is slow.
 """
 
-import csv
-import io
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 
 from asgiref.sync import sync_to_async
 from django.db import connection
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
-from apps.core.attachments import attachment, safe_cell
+from apps.core.attachments import attachment
+from apps.core.lines import Format, Line, formats
 from apps.core.pagination import rfc3339, rfc3339_or_none
 from apps.deadletters.attempts import attempts_of
 from apps.deadletters.models import DeadLetter
@@ -31,18 +27,6 @@ _COLUMNS = (
     "message_id", "keys", "tag", "attempts", "reason", "first_failed_at", "dead_at", "body",
     "body_base64",
 )  # fmt: skip
-
-Line = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """One format: its media type, how a file ends, what it begins with, and how a line is made."""
-
-    media_type: str
-    ending: str
-    head: str
-    written: Callable[[Line], str]
 
 
 def answer(
@@ -111,36 +95,16 @@ def _line(letter: DeadLetter, body: Body | None) -> Line:
     }
 
 
-def _as_json(line: Line) -> str:
-    return json.dumps(line, ensure_ascii=False) + "\n"
-
-
-def _as_csv(line: Line) -> str:
-    cells = {
+def _cells(line: Line) -> Line:
+    return {
         **line,
         "keys": " ".join(map(str, _values(line["keys"]))),
         "attempts": len(_values(line["attempts"])),
     }
-    row = ["" if cells[name] is None else safe_cell(str(cells[name])) for name in _COLUMNS]
-    text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerow(row)
-    return text.getvalue()
 
 
 def _values(found: object) -> Sequence[object]:
     return found if isinstance(found, list) else ()
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        "jsonl": Format(
-            media_type="application/x-ndjson", ending="jsonl", head="", written=_as_json
-        ),
-        "csv": Format(
-            media_type="text/csv; charset=utf-8",
-            ending="csv",
-            head=",".join(_COLUMNS) + "\r\n",
-            written=_as_csv,
-        ),
-    }
-)
+FORMATS = formats(_COLUMNS, cells=_cells)

@@ -4,18 +4,16 @@ Nothing is held but one page. The last line says where the file ends before the 
 """
 
 import base64
-import csv
-import io
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 
 from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 
-from apps.core.attachments import attachment, safe_cell
+from apps.core.attachments import attachment
+from apps.core.lines import Format, Line, csv_row, formats, json_line
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
 from apps.engine.errors import EngineError
@@ -32,19 +30,6 @@ _COLUMNS = (
     "topic", "queue", "offset", "message_id", "tag", "keys", "stored_at", "born_time_ms",
     "attempt", "origin_topic", "origin_message_id", "body", "body_base64", "properties",
 )  # fmt: skip
-
-Line = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """One format: its media type, how a file ends, begins, and how its lines are made."""
-
-    media_type: str
-    ending: str
-    head: str
-    written: Callable[[Line], str]
-    last: Callable[[Line], str]
 
 
 def answer(kind: Format, wanted: Wanted) -> StreamingHttpResponse:
@@ -116,22 +101,16 @@ def _line(seen: Seen) -> Line:
     }
 
 
-def _as_json(line: Line) -> str:
-    return json.dumps(line, ensure_ascii=False) + "\n"
-
-
-def _end_as_json(end: Line) -> str:
-    return json.dumps({"end": dict(end)}) + "\n"
-
-
-def _as_csv(line: Line) -> str:
-    cells = {
+def _cells(line: Line) -> Line:
+    return {
         **line,
         "keys": " ".join(map(str, _list(line["keys"]))),
         "properties": json.dumps(line["properties"], ensure_ascii=False),
     }
-    row = ["" if cells[name] is None else safe_cell(str(cells[name])) for name in _COLUMNS]
-    return _row(row)
+
+
+def _end_as_json(end: Line) -> str:
+    return json_line({"end": dict(end)})
 
 
 def _end_as_csv(end: Line) -> str:
@@ -139,34 +118,11 @@ def _end_as_csv(end: Line) -> str:
     if not (end["is_cut"] or end["scan_incomplete"]):
         return ""
     why = end["why"] or "the search did not look everywhere"
-    return _row([f"# not all: {why}"] + [""] * (len(_COLUMNS) - 1))
-
-
-def _row(cells: list[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerow(cells)
-    return text.getvalue()
+    return csv_row([f"# not all: {why}"] + [None] * (len(_COLUMNS) - 1))
 
 
 def _list(found: object) -> list[object]:
     return found if isinstance(found, list) else []
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        "jsonl": Format(
-            media_type="application/x-ndjson",
-            ending="jsonl",
-            head="",
-            written=_as_json,
-            last=_end_as_json,
-        ),
-        "csv": Format(
-            media_type="text/csv; charset=utf-8",
-            ending="csv",
-            head=",".join(_COLUMNS) + "\r\n",
-            written=_as_csv,
-            last=_end_as_csv,
-        ),
-    }
-)
+FORMATS = formats(_COLUMNS, cells=_cells, last_as_json=_end_as_json, last_as_csv=_end_as_csv)
