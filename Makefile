@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SOURCES := apps mqweb manage.py $(wildcard sdk/src benchmarks)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: run test check crash spark bench spark-bundle clean
+.PHONY: run test test-spark test-browser check crash spark bench spark-bundle clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.installed
@@ -22,9 +22,14 @@ run: $(VENV)/.installed
 
 test: check
 	$(BIN)/python -m pytest -q -m "not crash and not spark and not browser" --timeout 300 -n $(WORKERS) --dist worksteal $(TESTS)
-	@# One process, so that one JVM is started; 5 says that there is none of these among TESTS.
+	@# Beside each other: each has one process, so that one JVM, one product and one browser start.
+	@$(MAKE) --no-print-directory -j2 test-spark test-browser
+
+# Of these and the next, 5 says that there is none among TESTS.
+test-spark: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -rs -m "spark and not crash" --timeout 600 $(TESTS) || [ $$? -eq 5 ]
-	@# One process again: one product and one browser; they say so where there is no Chromium.
+
+test-browser: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q -rs -m "browser and not crash" --timeout 600 $(TESTS) || [ $$? -eq 5 ]
 
 check: $(VENV)/.installed-dev
