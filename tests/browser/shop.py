@@ -100,6 +100,16 @@ class Shop:
                     consumer.nack(message, delay_level=-1, reason=reason)
                     left -= 1
 
+    def ordered(self, topic: str, group: str) -> SimpleConsumer:
+        """Return a receiver that takes each queue in order."""
+        return SimpleConsumer(topic, group=group, server=self.url, ordered=True)
+
+    def committed(self, group: str, topic: str) -> int | None:
+        """Return how far a group is in a topic's only queue."""
+        with Admin(self.url) as admin:
+            (found,) = [one for one in admin.group_offsets(group) if one.topic == topic]
+            return found.committed
+
     def received(self, topic: str, group: str, *, wait_ms: int) -> list[str]:
         """Return what a group is given within a time, and acknowledge it."""
         with SimpleConsumer(topic, group=group, server=self.url) as consumer:

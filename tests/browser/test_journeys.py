@@ -110,6 +110,70 @@ def test_a_delayed_message_is_called_off(shop: Shop, page: "Page", kept: Kept) -
     assert found == ["wanted"]
 
 
+def test_a_message_that_blocks_its_queue_is_skipped_and_nothing_else(
+    shop: Shop, page: "Page", kept: Kept
+) -> None:
+    shop.topic("narrow")
+    shop.send("narrow", "poison", "good", "better")
+    with shop.ordered("narrow", "passers") as consumer:
+        (poison,) = consumer.receive(messages_max=1, wait_ms=10_000)
+        consumer.nack(poison, delay_ms=0, reason="it is poison")
+        (again,) = consumer.receive(messages_max=1, wait_ms=10_000)
+        assert again.body == b"poison"
+        consumer.nack(again, delay_ms=3_600_000, reason="it still is")
+
+    page.goto("/locks/passers~narrow~0/")
+    page.get_by_role("link", name="Skip the head").click()
+    assert "poison" in page.locator("main").inner_text()
+    kept.picture(page, "journey-skip-asked")
+    page.get_by_label("Reason").fill("nobody can eat it")
+    page.get_by_role("button", name="Skip it").click()
+
+    page.wait_for_url("**/locks/passers~narrow~0/")
+    with shop.ordered("narrow", "passers") as consumer:
+        found: list[bytes] = []
+
+        def both_have_come() -> bool:
+            for message in consumer.receive(wait_ms=1_000):
+                found.append(message.body)
+                consumer.ack(message)
+            return len(found) >= 2
+
+        wait_for(both_have_come)
+    assert found == [b"good", b"better"]
+
+
+def test_an_offset_is_reset_by_its_preview_and_the_reset_undone(
+    shop: Shop, page: "Page", kept: Kept
+) -> None:
+    shop.topic("again")
+    shop.send("again", "one", "two", "three")
+    taken: list[str] = []
+    wait_for(lambda: taken.extend(shop.received("again", "rereaders", wait_ms=500)) or taken[2:])
+
+    def is_known() -> bool:
+        # A group is on pages from the next picture on.
+        page.goto("/groups/rereaders/offsets/")
+        return page.get_by_label("Go on at").count() == 1
+
+    wait_for(is_known)
+    page.get_by_label("Go on at").select_option("earliest")
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_text("3 messages come again, 0 are passed over").wait_for()
+    kept.picture(page, "journey-reset-preview")
+
+    page.get_by_label("Reason").fill("the shop asked for them")
+    page.locator("main").get_by_role("button", name="Apply").click()
+
+    page.locator("details.undo summary").first.wait_for()
+    assert shop.committed("rereaders", "again") == 0
+    page.locator("details.undo summary").first.click()
+    page.get_by_label("Why").first.fill("it was the wrong group")
+    page.locator("details.undo").first.get_by_role("button", name="Undo").click()
+    page.get_by_text("the shop asked for them").wait_for()
+    wait_for(lambda: shop.committed("rereaders", "again") == len(taken))
+
+
 def test_what_was_chosen_to_look_at_stays_in_the_address(shop: Shop, page: "Page") -> None:
     shop.topic("addresses")
     page.goto("/")
