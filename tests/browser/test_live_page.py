@@ -2,18 +2,21 @@
 
 import json
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.process.browser import PROGRAM, Browser
 from tests.process.product import Broker
+from tests.web.product import wait_for
 
-pytestmark = [
-    pytest.mark.process,
-    pytest.mark.skipif(PROGRAM is None, reason="needs Chromium"),
-]
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.process]
 
 TOPIC = "orders"
 # The page itself promises 5 s; the rest is what a machine under load needs on top.
@@ -34,16 +37,31 @@ def state(wanted: str) -> str:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     found = Broker(tmp_path / "data")
-    found.prepare(**{TOPIC: 2})
+    # It runs a loop of its own, and the browser's goes on in this thread.
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(found.prepare, **{TOPIC: 2}).result()
     found.start()
     yield found
     assert found.stop() == 0
 
 
 @pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Browser]:
-    with Browser(tmp_path / "browser") as found:
-        yield found
+def visitor(browser: "Browser") -> "Iterator[Page]":
+    """Return a page that may complain: its broker goes away under it."""
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
+def until(page: "Page", expression: str, *, within_s: float) -> float:
+    """Return after how many seconds something is true on a page."""
+    begun_s = time.monotonic()
+    wait_for(lambda: page.evaluate(expression), within_s)
+    return time.monotonic() - begun_s
+
+
+def open_page(page: "Page", address: str) -> None:
+    page.goto(address, wait_until="domcontentloaded")
 
 
 def send(broker: Broker, count: int) -> None:
@@ -57,27 +75,27 @@ def held(count: int) -> str:
 
 
 def test_a_page_follows_says_when_it_cannot_and_is_right_again_afterwards(
-    broker: Broker, browser: Browser
+    broker: Broker, visitor: "Page"
 ) -> None:
     page = f"http://127.0.0.1:{broker.port}/"
     send(broker, 3)
-    browser.open(page)
-    browser.wait_for(state("live"), within_s=BACK_S_MAX)
-    browser.wait_for(held(3), within_s=BACK_S_MAX)
+    open_page(visitor, page)
+    until(visitor, state("live"), within_s=BACK_S_MAX)
+    until(visitor, held(3), within_s=BACK_S_MAX)
     send(broker, 2)
-    browser.wait_for(held(5), within_s=BACK_S_MAX)
+    until(visitor, held(5), within_s=BACK_S_MAX)
 
     broker.kill()
-    noticed_s = browser.wait_for(state("reconnecting"), within_s=NOTICED_S_MAX)
-    word = browser.text("#state-word")
+    noticed_s = until(visitor, state("reconnecting"), within_s=NOTICED_S_MAX)
+    word = visitor.locator("#state-word").text_content()
     broker.start()
     send(broker, 4)
-    browser.wait_for(state("live"), within_s=BACK_S_MAX)
-    browser.wait_for(held(9), within_s=BACK_S_MAX)
-    after = json.loads(browser.read(SHOWN))
-    browser.open(page)
-    browser.wait_for(state("live"), within_s=BACK_S_MAX)
-    fresh = json.loads(browser.read(SHOWN))
+    until(visitor, state("live"), within_s=BACK_S_MAX)
+    until(visitor, held(9), within_s=BACK_S_MAX)
+    after = json.loads(visitor.evaluate(SHOWN))
+    open_page(visitor, page)
+    until(visitor, state("live"), within_s=BACK_S_MAX)
+    fresh = json.loads(visitor.evaluate(SHOWN))
 
     print(f"a lost connection was told after {noticed_s:.2f} s")
     assert word == "Reconnecting, as of"
@@ -86,18 +104,21 @@ def test_a_page_follows_says_when_it_cannot_and_is_right_again_afterwards(
 
 
 def test_a_page_whose_broker_says_nothing_is_stale_since_a_time(
-    broker: Broker, browser: Browser
+    broker: Broker, visitor: "Page"
 ) -> None:
-    browser.open(f"http://127.0.0.1:{broker.port}/topics/{TOPIC}/")
-    browser.wait_for(state("live"), within_s=BACK_S_MAX)
+    open_page(visitor, f"http://127.0.0.1:{broker.port}/topics/{TOPIC}/")
+    until(visitor, state("live"), within_s=BACK_S_MAX)
 
     broker.signal(signal.SIGSTOP)
     try:
-        noticed_s = browser.wait_for(state("stale"), within_s=NOTICED_S_MAX)
-        word, since = browser.text("#state-word"), browser.text("#as-of")
+        noticed_s = until(visitor, state("stale"), within_s=NOTICED_S_MAX)
+        word, since = (
+            visitor.locator("#state-word").text_content(),
+            visitor.locator("#as-of").text_content(),
+        )
     finally:
         broker.signal(signal.SIGCONT)
-    browser.wait_for(state("live"), within_s=BACK_S_MAX)
+    until(visitor, state("live"), within_s=BACK_S_MAX)
 
     print(f"silence was told after {noticed_s:.2f} s")
     assert word == "Stale since"
@@ -105,7 +126,7 @@ def test_a_page_whose_broker_says_nothing_is_stale_since_a_time(
     assert since.endswith("UTC")
 
 
-def test_a_page_that_missed_a_version_asks_for_all_of_it(broker: Broker, browser: Browser) -> None:
+def test_a_page_that_missed_a_version_asks_for_all_of_it(broker: Broker, visitor: "Page") -> None:
     """The browser drops a frame on its way: the next one does not fit, and the page recovers."""
     drops = """
       window.dropped = 0; window.asked = 0; window.frames = 0;
@@ -120,17 +141,18 @@ def test_a_page_that_missed_a_version_asks_for_all_of_it(broker: Broker, browser
         }
         send(text) { window.asked += text === 'resync'; super.send(text); }
       };"""
-    browser.before_each_page(drops)
-    browser.open(f"http://127.0.0.1:{broker.port}/topics/{TOPIC}/")
+    visitor.add_init_script(drops)
+    open_page(visitor, f"http://127.0.0.1:{broker.port}/topics/{TOPIC}/")
 
-    browser.wait_for("window.dropped === 1 && window.asked === 1", within_s=BACK_S_MAX)
-    frames = int(browser.read("window.frames"))
+    until(visitor, "window.dropped === 1 && window.asked === 1", within_s=BACK_S_MAX)
+    frames = int(visitor.evaluate("window.frames"))
     send(broker, 7)
-    browser.wait_for(f"window.frames > {frames + 1}", within_s=BACK_S_MAX)
-    browser.wait_for(
+    until(visitor, f"window.frames > {frames + 1}", within_s=BACK_S_MAX)
+    until(
+        visitor,
         "document.querySelector('[data-value=\"held\"]').textContent.trim() === '7'",
         within_s=BACK_S_MAX,
     )
 
-    assert browser.read("window.asked") == 1
-    assert browser.read(state("live"))
+    assert visitor.evaluate("window.asked") == 1
+    assert visitor.evaluate(state("live"))
