@@ -6,6 +6,7 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
 
 from apps.core.actors import actor_of
@@ -24,15 +25,9 @@ _QUEUE = OpenApiParameter("queue", int, OpenApiParameter.PATH, description="numb
 _ANSWERS: dict[Any, Any] = {200: CareDocument, **PROBLEM_RESPONSES}
 
 
-def _suspend_values(request: Request) -> Mapping[str, Any]:
-    wanted = SuspendRequest(data=request.data)
-    wanted.is_valid(raise_exception=True)
-    values: dict[str, Any] = wanted.validated_data
-    return {"by": actor_of(request), **values}
-
-
-def _pass_values(request: Request) -> Mapping[str, Any]:
-    wanted = PassRequest(data=request.data)
+def _values(request: Request, kind: type[Serializer[Any]]) -> Mapping[str, Any]:
+    """Return what a request says, checked, and who says it."""
+    wanted = kind(data=request.data)
     wanted.is_valid(raise_exception=True)
     values: dict[str, Any] = wanted.validated_data
     return {"by": actor_of(request), **values}
@@ -52,7 +47,9 @@ class SuspendView(APIView):
         """Have a queue give the group nothing until it is resumed, also over restarts."""
         place = QueuePlace(topic=topic, queue=queue)
 
-        result = services.suspend_queue(group=group, place=place, **_suspend_values(request))
+        result = services.suspend_queue(
+            group=group, place=place, **_values(request, SuspendRequest)
+        )
 
         return Response(rendered_care(result))
 
@@ -71,7 +68,7 @@ class ResumeView(APIView):
         """Let a suspended queue give its messages again."""
         place = QueuePlace(topic=topic, queue=queue)
 
-        result = services.resume_queue(group=group, place=place, **_suspend_values(request))
+        result = services.resume_queue(group=group, place=place, **_values(request, SuspendRequest))
 
         return Response(rendered_care(result))
 
@@ -90,7 +87,7 @@ class SkipView(APIView):
         """Settle the message at the head of an ordered queue; 409 where it is another by now."""
         place = QueuePlace(topic=topic, queue=queue)
 
-        result = services.skip_head(group=group, place=place, **_pass_values(request))
+        result = services.skip_head(group=group, place=place, **_values(request, PassRequest))
 
         return Response(rendered_care(result))
 
@@ -109,6 +106,6 @@ class ParkView(APIView):
         """Make a dead letter of the head of an ordered queue; 409 where it is another by now."""
         place = QueuePlace(topic=topic, queue=queue)
 
-        result = services.park_head(group=group, place=place, **_pass_values(request))
+        result = services.park_head(group=group, place=place, **_values(request, PassRequest))
 
         return Response(rendered_care(result))
