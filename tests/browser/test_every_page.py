@@ -57,7 +57,7 @@ def seen(shop: Shop, hostile: None, browser: "Browser") -> list[str]:
     context = browser.new_context(base_url=shop.url)
     found = list(pages(context.new_page()))
     context.close()
-    assert len(found) >= 30
+    assert len(found) >= 20
     return found
 
 
