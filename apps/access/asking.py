@@ -4,7 +4,7 @@ Every page, view and template asks here, and here asks the same gate as the othe
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -61,6 +61,11 @@ class Access:
             return decide(None, action, resource)
         caller = self.rights.caller
         return decide(caller.principal, action, resource, caller.source)
+
+    def may_one(self, actions: Sequence[Action], resource: Resource) -> Decision:
+        """Say whether whoever asks may do one of some things; if not, why not the first."""
+        decisions = [self.may(action, resource) for action in actions]
+        return next((one for one in decisions if one.is_allowed), decisions[0])
 
     def may_somewhere(self, action: Action, kind: Kind) -> Decision:
         """Say whether there may be a name that whoever asks may do something with."""

@@ -18,7 +18,6 @@ from django.utils.module_loading import import_string
 
 from apps.access import asking, telling
 from apps.access.gate import Denied, Rights
-from apps.access.policy import decide
 from apps.access.table import Need, Open, Table
 from apps.core.exceptions import problem_response
 from apps.core.handlers import database_unavailable, is_api
@@ -81,16 +80,11 @@ class AccessMiddleware:
         if row is None:
             raise Denied("forbidden", "no right is known that would be enough for this")
         resource = row.resource_of(parts)
-        caller = rights.caller
-        refusals = []
-        for action in row.actions:
-            decision = decide(caller.principal, action, resource, caller.source)
-            if decision.is_allowed:
-                return None
-            refusals.append(decision.reason)
-        raise Denied(
-            "forbidden", refusals[0], by=caller.label or caller.principal.name, resource=resource
-        )
+        decision = asking.Access(rights).may_one(row.actions, resource)
+        if decision.is_allowed:
+            return None
+        by = rights.caller.label or rights.caller.principal.name
+        raise Denied("forbidden", decision.reason, by=by, resource=resource)
 
 
 def _rights(request: HttpRequest) -> Rights:

@@ -38,9 +38,7 @@ def reach(request: HttpRequest | None, method: str, path: str) -> Decision:
         return _NO_ROW
     if isinstance(row, Open):
         return _SIGN_IN if row.is_for_accounts and access.rights is None else _OPEN
-    resource = row.resource_of(parts)
-    decisions = [access.may(action, resource) for action in row.actions]
-    return next((one for one in decisions if one.is_allowed), decisions[0])
+    return access.may_one(row.actions, row.resource_of(parts))
 
 
 # Each page asks about the same entries of its menu.

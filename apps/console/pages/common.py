@@ -78,14 +78,18 @@ def console_action(act: Callable[..., Told]) -> Callable[..., HttpResponse]:
     @never_cache
     @wraps(act)
     def view(request: HttpRequest, **parts: Any) -> HttpResponse:  # An address has numbers, too.
-        told = act(request, **parts)
-        level = messages.SUCCESS if told.is_good else messages.ERROR
-        messages.add_message(request, level, told.text)
-        return HttpResponseRedirect(told.back, status=303)
+        return led_back(request, act(request, **parts))
 
     # By this a test finds every action, and asks what becomes of it in the audit log.
     view.is_action = True  # type: ignore[attr-defined]
     return view
+
+
+def led_back(request: HttpRequest, told: Told) -> HttpResponse:
+    """Return the answer that leads back to a page, which tells once what came of a button."""
+    level = messages.SUCCESS if told.is_good else messages.ERROR
+    messages.add_message(request, level, told.text)
+    return HttpResponseRedirect(told.back, status=303)
 
 
 def refusal_text(error: EngineError) -> str:

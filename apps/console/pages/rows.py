@@ -8,14 +8,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from apps.console.board import board
-from apps.console.pages.common import Page, Told, refusal_text
+from apps.console.pages.common import Page, Told, led_back, refusal_text
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import EngineError
 
@@ -54,11 +53,7 @@ def rows_action(act: Callable[..., Told | Page]) -> Callable[..., HttpResponse]:
     @wraps(act)
     def view(request: HttpRequest, **parts: Any) -> HttpResponse:  # An address has numbers, too.
         found = act(request, **parts)
-        if isinstance(found, Page):
-            return rendered(request, found)
-        level = messages.SUCCESS if found.is_good else messages.ERROR
-        messages.add_message(request, level, found.text)
-        return HttpResponseRedirect(found.back, status=303)
+        return rendered(request, found) if isinstance(found, Page) else led_back(request, found)
 
     return view
 

@@ -6,7 +6,7 @@ them: a copy over the same window goes before.
 
 from django.db.models import QuerySet
 
-from apps.pipelines.models import PipelineRun, RunState, Trigger
+from apps.pipelines.models import PipelineRun, Trigger
 from apps.pipelines.models.runs import ACTIVE
 from apps.pipelines.services import asking, claims
 
@@ -33,8 +33,8 @@ def under_way(run: PipelineRun) -> PipelineRun | None:
 
 def last_of(run: PipelineRun) -> PipelineRun | None:
     """Return the newest copy of a run's window that has ended since the run was asked for."""
-    ended = [state for state in RunState if state not in ACTIVE]
-    return _of(run).filter(state__in=ended, requested_at__gte=run.requested_at).first()
+    ended = _of(run).exclude(state__in=ACTIVE)
+    return ended.filter(requested_at__gte=run.requested_at).first()
 
 
 def _of(run: PipelineRun) -> QuerySet[PipelineRun]:
