@@ -11,7 +11,7 @@ from apps.engine.caretypes import (
     WhatIf,
     WhatIfRequest,
 )
-from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
+from apps.engine.delaytypes import DelayedCopies, DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.failuretypes import FailedMessage, GroupRetries, ResendResult, ReturnResult
 from apps.engine.grouptypes import (
     BeginOffset,
@@ -19,6 +19,7 @@ from apps.engine.grouptypes import (
     HeartbeatRequest,
     HeartbeatResult,
     LockAnswer,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -26,6 +27,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.litetypes import LitePage, LiteSubscription, LiteSync, LiteSynced
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
@@ -138,6 +140,13 @@ class EngineControl(Protocol):
         """Return the lines of history behind a number, oldest first, at most 1,000."""
         ...
 
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        """Return how often locks were refused in each minute of the last hour, the oldest first.
+
+        Only minutes that begin at `since_ms`, wall time, or later. A restart begins anew.
+        """
+        ...
+
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         """Return what one group or all have left to do, by group, topic and queue."""
         ...
@@ -200,6 +209,18 @@ class EngineControl(Protocol):
         """
         ...
 
+    def lite_topics(self, topic: str, *, after: str = "", count: int = 100) -> LitePage:
+        """Return the lite topics of a parent behind a name, by name; those that are gone are none.
+
+        Raises UnknownTopic where the parent is not there or is no parent, InvalidArgument where
+        `count` is not 1 to 1,000.
+        """
+        ...
+
+    def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
+        """Return the clients of a group that have lite topics, by client id. Raises InvalidName."""
+        ...
+
     def deliver_levels(self, messages_max: int = 1_000) -> Later[LevelsDelivered]:
         """Deliver what is due in the delay levels, up to so many messages; safe to repeat.
 
@@ -226,6 +247,13 @@ class EngineControl(Protocol):
 
         `from_ms` is the first due time that is meant, `to_ms` the first that is not any more.
         Raises InvalidArgument.
+        """
+        ...
+
+    def delayed_copies(self, message_id: str) -> Later[DelayedCopies]:
+        """Find what waits in delay levels of the message with an id: itself, and retries of it.
+
+        It is found by the index, however much waits. Raises InvalidArgument.
         """
         ...
 
@@ -341,6 +369,19 @@ class EngineAPI(EngineControl, Protocol):
         """Hand out messages and hide them. Raises UnknownTopic, InvalidName, InvalidArgument."""
         ...
 
+    async def sync_lite(self, request: LiteSync) -> LiteSynced:
+        """Change the set of lite topics that a client receives from; see LiteSync.
+
+        Sets are in memory only: a client says its own again every 30 s, and is forgotten when it
+        neither did nor received for 3 minutes. In a group that is EXCLUSIVE who subscribes last has
+        a lite topic alone; who lost it may not come back by saying its whole set again, until it
+        has said it once without, subscribed anew or was silent for 3 minutes. Safe to repeat.
+        Raises UnknownTopic where the parent is not there or is no parent, NotPermitted where it may
+        not be read, the group is disabled or reads another parent, InvalidLiteTopic,
+        LiteSubscriptionsExhausted, InvalidName or InvalidArgument, with nothing changed.
+        """
+        ...
+
     async def ack(
         self, group: str, handles: Sequence[str], *, epoch: int | None = None
     ) -> list[SettleResult]:
@@ -420,6 +461,16 @@ class EngineAPI(EngineControl, Protocol):
         """Hide messages for `invisible_ms` from here on; the old handles are void.
 
         `epoch` is that of `ack`.
+        """
+        ...
+
+    async def renew(
+        self, group: str, tokens: Sequence[str], *, invisible_ms: int
+    ) -> list[SettleResult]:
+        """Hide what is left of leases for `invisible_ms` from here on; their handles stay good.
+
+        `tokens` name whole leases; one result each, in order. Raises InvalidName or
+        InvalidArgument.
         """
         ...
 

@@ -71,6 +71,17 @@ class DelayedPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DelayedCopies:
+    """What waits in delay levels of one message: itself or retries of it, the newest first.
+
+    `is_complete` says that there can be no others.
+    """
+
+    messages: tuple[DelayedMessage, ...] = ()
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DelayStatus:
     """Counters of messages with a delay of their own, since the store was opened but `pending`.
 

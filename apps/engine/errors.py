@@ -13,6 +13,9 @@ EngineError
 │   ├── MalformedBatch
 │   ├── ChecksumMismatch
 │   ├── MessageIllegal
+│   ├── InvalidLiteTopic
+│   ├── LiteTopicsExhausted
+│   ├── LiteSubscriptionsExhausted
 │   ├── OffsetOutOfRange
 │   ├── InvalidHandle
 │   ├── HandleExpired
@@ -122,9 +125,27 @@ class ChecksumMismatch(Refused):
 
 
 class MessageIllegal(Refused):
-    """A message is not of the kind its topic takes: it has no key where each must have one."""
+    """A message is not of the kind its topic takes: without a key, or a lite one with a delay."""
 
     code = "message_illegal"
+
+
+class InvalidLiteTopic(Refused):
+    """A lite topic's name is none, or too long together with its parent's."""
+
+    code = "lite_topic_illegal"
+
+
+class LiteTopicsExhausted(Refused):
+    """The store has as many lite topics as it may; those without new messages go in time."""
+
+    code = "lite_topics_exhausted"
+
+
+class LiteSubscriptionsExhausted(Refused):
+    """A client, or all of them, would be subscribed to more lite topics than they may."""
+
+    code = "lite_subscriptions_exhausted"
 
 
 class OffsetOutOfRange(Refused):

@@ -133,6 +133,8 @@ class QueueLockState:
     expires_in_ms: int
     suspension: Suspension | None = None
     """In force: the queue gives the group nothing, whoever has its lock."""
+    lease_ms: int = 0
+    """How long a lock lasts after a renewal; 0 where that is not known."""
 
 
 class LockChange(StrEnum):
@@ -140,13 +142,18 @@ class LockChange(StrEnum):
 
     ACQUIRED = "acquired"
     TAKEN_OVER = "taken_over"
+    EXPIRED = "expired"
     RELEASED = "released"
     FORCED = "forced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockTransition:
-    """A change of a lock's owner. `number` is that of its journal record, `at_ms` wall time."""
+    """A change of a lock's owner. `number` is that of its journal record, `at_ms` wall time.
+
+    An expiry is a line, too: at `at_ms` it was noticed, and `reason` says where that was late. The
+    lock is `previous_owner`'s until somebody takes it.
+    """
 
     number: int
     at_ms: int
@@ -158,6 +165,24 @@ class LockTransition:
     previous_owner: str
     epoch: int
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockRefused:
+    """How often in one minute the lock of a queue was refused to a client; times are wall times.
+
+    `owner` had the lock, or was to have the queue. An empty `client_id` counts several clients
+    together, where there were too many to tell them apart.
+    """
+
+    group: str
+    topic: str
+    queue: int
+    owner: str
+    client_id: str
+    minute_ms: int
+    count: int
+    last_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,21 @@ SEQUENCE_RECEIPTS_OF_EVENT_MAX = 1_024
 # Undecided half messages: one entry each in memory and in the checkpoint.
 PENDING_TRANSACTIONS_MAX = 100_000
 
+# RocketMQ's `maxLiteTopicSize`, and the quota of a client.
+LITE_NAME_CHARACTERS_MAX = 64
+LITE_NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+LITE_SUBSCRIPTIONS_MAX = 2_000
+# Of all clients together: about 100 bytes of memory each.
+LITE_SUBSCRIPTIONS_OF_STORE_MAX = 1_000_000
+# Each is a queue in memory and a row of every checkpoint.
+LITE_TOPICS_MAX = 100_000
+# RocketMQ's floor and ceiling of `lite.topic.expiration`, and how often it looks.
+LITE_TTL_MS_MIN = 15 * 60_000
+LITE_TTL_MS_MAX = 43_200 * 60_000
+LITE_LOOK_MS = 120_000
+# Clients say all their lite topics every 30 s; RocketMQ forgets one that was silent for so long.
+LITE_SILENT_MS = 180_000
+
 # A sync takes milliseconds; who asks every second whether the broker serves is told within three.
 SYNC_STUCK_MS = 2_000
 

@@ -48,7 +48,19 @@ class TopicType(StrEnum):
     FIFO = "FIFO"
     DELAY = "DELAY"
     TRANSACTION = "TRANSACTION"
+    PRIORITY = "PRIORITY"
+    """A queue's number is the priority of its messages: receives take the highest first."""
+    LITE = "LITE"
+    """A parent of lite topics: its messages name one, and none is in its own queues."""
     MIXED = "MIXED"
+
+
+class LiteModel(StrEnum):
+    """Whether several clients of a group may be subscribed to a lite topic; RocketMQ's names."""
+
+    SHARED = "SHARED"
+    EXCLUSIVE = "EXCLUSIVE"
+    """The newest subscriber puts out the one before."""
 
 
 class FilterType(StrEnum):
@@ -135,6 +147,8 @@ class TopicSpec:
     """Older messages are hidden, younger ones kept by age; None is as the store does."""
     cleanup: Cleanup = Cleanup.DELETE
     """Whether old messages go, or only those that a newer one of the same key has replaced."""
+    lite_ttl_ms: int | None = None
+    """Lite topics of this one are gone after so long without a new message; None is never."""
 
     @property
     def writable_count(self) -> int:
@@ -154,7 +168,8 @@ class GroupSpec:
     `consume_from_ms` goes with TIMESTAMP, wall time. `retry_max` None is without limit where
     ordered, and 16 elsewhere. `access_lock_ms` None lets a new owner of a queue read at once;
     otherwise it waits until the old one has settled what it was delivered, up to this long.
-    `retry_delays_ms` is the list of the policy CUSTOM, and of no other.
+    `retry_delays_ms` is the list of the policy CUSTOM, and of no other. `lite_model` is about
+    clients that are subscribed to lite topics.
     """
 
     name: str
@@ -170,6 +185,7 @@ class GroupSpec:
     access_lock_ms: int | None = None
     retry_policy: RetryPolicy = RetryPolicy.LEVELS
     retry_delays_ms: tuple[int, ...] = ()
+    lite_model: LiteModel = LiteModel.SHARED
 
     @property
     def failures_max(self) -> int | None:
@@ -297,7 +313,10 @@ class ReceiveRequest:
     """Hand out messages of a group for `invisible_ms`; wait up to `wait_ms` for the first.
 
     `high_queue_first` empties a topic's queues from the highest number down, so that a queue's
-    number is a priority; otherwise queues take turns.
+    number is a priority; topics of the type PRIORITY are always read so. Other queues take turns.
+
+    One that `is_lite` names a parent alone, and is handed messages of the lite topics that
+    `client_id` is subscribed to: of each in order, in their turns.
     """
 
     group: str
@@ -311,6 +330,12 @@ class ReceiveRequest:
     client_id: str = ""
     ordered: bool = False
     high_queue_first: bool = False
+    attempt_id: str = ""
+    """Names an ordered receive: asked again by the same name, it is handed the same again."""
+    software: str = ""
+    """What the client says it is, for people; and where it asks from."""
+    address: str = ""
+    is_lite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -467,6 +492,10 @@ class ClientSeen:
     first_seen_ms: int
     last_seen_ms: int
     is_waiting: bool
+    software: str = ""
+    """What the client says it is, such as `PYTHON 5.1.2`; empty where it says nothing."""
+    address: str = ""
+    """Where its last receive came from; empty where its door did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

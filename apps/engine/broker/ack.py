@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.handles import Handle, Handles
 from apps.engine.broker.inflight import LeaseEntry
-from apps.engine.broker.journal import Event, Extend, Return, Runs, Settle, runs_of
+from apps.engine.broker.journal import Event, Extend, Renew, Return, Runs, Settle, runs_of
 from apps.engine.broker.names import check_group_name
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.retrypolicy import (
@@ -151,16 +151,46 @@ class Ack:
 
         Raises InvalidArgument.
         """
-        if not INVISIBLE_MS_MIN <= invisible_ms <= INVISIBLE_MS_MAX:
-            raise InvalidArgument(
-                f"invisible_ms must be {INVISIBLE_MS_MIN} to {INVISIBLE_MS_MAX}, not {invisible_ms}"
-            )
+        _check_invisible(invisible_ms)
         until_ms = self._clock.wall_ms() + invisible_ms
 
         def event(entry: LeaseEntry, runs: Runs) -> Event:
             return Extend(lease=entry.lease, epoch=self._epoch, until_ms=until_ms, runs=runs)
 
         return self._each(group, handles, event, if_settled=_EXPIRED, has_new_handles=True)
+
+    def renew(self, group: str, tokens: Sequence[str], *, invisible_ms: int) -> list[SettleResult]:
+        """Keep what is left of leases for `invisible_ms` from here on; their handles stay good.
+
+        Raises InvalidArgument.
+        """
+        check_group_name(group)
+        _check_invisible(invisible_ms)
+        until_ms = self._clock.wall_ms() + invisible_ms
+        results, leases = [], []
+        for token in tokens:
+            handle = self._handles.parse(group, f"{token}:0")
+            entry = None if handle is None else self._state.leases.get(handle.lease)
+            if handle is None:
+                results.append(_INVALID)
+            elif entry is None or entry.epoch != handle.epoch or not self._is_good(entry):
+                results.append(_EXPIRED)
+            else:
+                results.append(_OK)
+                leases.append(entry.lease)
+        self._recorder.record_all([Renew(lease=lease, until_ms=until_ms) for lease in leases])
+        return results
+
+    def places(self, group: str, handles: Sequence[str]) -> set[tuple[str, int]]:
+        """Return the queues of messages that are out, by topic and number."""
+        found = (self._handles.parse(group, text) for text in handles)
+        entries = (self._state.leases.get(handle.lease) for handle in found if handle is not None)
+        return {
+            (entry.progress.topic, entry.progress.queue) for entry in entries if entry is not None
+        }
+
+    def _is_good(self, entry: LeaseEntry) -> bool:
+        return entry.is_out and entry.due_ms > self._clock.monotonic_ms()
 
     def _settle(self, entry: LeaseEntry, runs: Runs) -> Event:
         self.message_count += int((runs[:, 1] - runs[:, 0] + 1).sum())
@@ -214,9 +244,16 @@ class Ack:
             # Settled before, or expired and handed to somebody else, or moved to another lease.
             where = (handle.lease, handle.epoch, handle.first, handle.last)
             return if_settled if leases.was_settled(*where) else _EXPIRED
-        if not entry.is_out or entry.due_ms <= self._clock.monotonic_ms():
+        if not self._is_good(entry):
             return _EXPIRED
         share = shares.setdefault(entry.lease, _Share(entry=entry, indexes=[], offsets=[]))
         share.indexes.append(index)
         share.offsets.append(offsets)
         return _OK
+
+
+def _check_invisible(invisible_ms: int) -> None:
+    if not INVISIBLE_MS_MIN <= invisible_ms <= INVISIBLE_MS_MAX:
+        raise InvalidArgument(
+            f"invisible_ms must be {INVISIBLE_MS_MIN} to {INVISIBLE_MS_MAX}, not {invisible_ms}"
+        )

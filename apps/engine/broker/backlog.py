@@ -170,7 +170,7 @@ class Backlog:
             lock_expires_in_ms=None if lock is None else lock.expires_in_ms,
             lost=self._state.lost.get(key, 0),
             suspension=self._state.operators.suspensions.get(key),
-            refusals=self._locks.refusals(*key),
+            refusals=self._locks.refused.total(*key),
         )
 
     def _entries(self, progress: QueueProgress) -> Iterator[LeaseEntry]:

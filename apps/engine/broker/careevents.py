@@ -21,6 +21,8 @@ from apps.engine.broker.eventbytes import (
     runs_bytes,
     text_bytes,
 )
+from apps.engine.broker.liteevents import LiteEvent, LiteExpired, LiteForgotten
+from apps.engine.broker.lockevents import LockExpired, OrderEvent, ReadInOrder
 from apps.engine.broker.operatorevents import (
     HeadPassed,
     OffsetReset,
@@ -302,14 +304,24 @@ class Retired:
 FailureEvent = SentBack | Resent
 TimerEvent = TimerDone | ClockJumped
 TransactionEvent = HalfStored | HalfChecked | HalfEnded | GivenUpSent
-CareEvent = FailureEvent | TimerEvent | TransactionEvent | Sequenced | Retired | OperatorEvent
+CareEvent = (
+    FailureEvent
+    | TimerEvent
+    | TransactionEvent
+    | Sequenced
+    | Retired
+    | OperatorEvent
+    | OrderEvent
+    | LiteEvent
+)
 
 CARE_EVENTS: Mapping[int, type[CareEvent]] = MappingProxyType(
     {
         event.KIND: event
         for event in (
             SentBack, Resent, TimerDone, ClockJumped, HalfStored, HalfChecked, HalfEnded, Sequenced,
-            GivenUpSent, Retired, QueueSuspended, HeadPassed, OffsetReset,
+            GivenUpSent, Retired, QueueSuspended, HeadPassed, OffsetReset, LockExpired,
+            ReadInOrder, LiteExpired, LiteForgotten,
         )
     }
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """The catalog as it is kept on disk: a snapshot as plain values and back. Knows no disk.
 
 The content is docs/FORMAT.md 6. A file may have been written before topics had a count of queues
-to write to, a time of retention or a way of cleaning, before there were groups, and before they
-had a policy of retries: what is missing has its default.
+to write to, a time of retention, a way of cleaning or lite topics, before there were groups, and
+before they had a policy of retries or a model of lite topics: what is missing has its default.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from apps.engine.types import (
     Cleanup,
     ConsumeFrom,
     GroupSpec,
+    LiteModel,
     Strategy,
     TopicSpec,
     TopicType,
@@ -28,7 +29,7 @@ def dump(snapshot: CatalogSnapshot) -> dict[str, object]:
         "topics": [
             [
                 *(spec.name, spec.queue_count, spec.type, spec.perm, spec.write_queue_count),
-                *(spec.retention_ms, spec.cleanup),
+                *(spec.retention_ms, spec.cleanup, spec.lite_ttl_ms),
             ]
             for spec in snapshot.topics.values()
         ],
@@ -58,6 +59,7 @@ def _topic(
     write_queue_count: object = None,
     retention_ms: object = None,
     cleanup: object = Cleanup.DELETE,
+    lite_ttl_ms: object = None,
 ) -> TopicSpec:
     if write_queue_count is not None:
         write_queue_count = _number(write_queue_count, most=QUEUE_COUNT_MAX)
@@ -69,6 +71,7 @@ def _topic(
         write_queue_count=write_queue_count,
         retention_ms=None if retention_ms is None else _number(retention_ms, least=1),
         cleanup=Cleanup(_text(cleanup)),
+        lite_ttl_ms=None if lite_ttl_ms is None else _number(lite_ttl_ms, least=1),
     )
 
 
@@ -90,6 +93,7 @@ def _dump_group(spec: GroupSpec) -> dict[str, object]:
         "access_lock_ms": spec.access_lock_ms,
         "retry_policy": spec.retry_policy,
         "retry_delays_ms": list(spec.retry_delays_ms),
+        "lite_model": spec.lite_model,
     }
 
 
@@ -115,6 +119,7 @@ def _group(row: Any) -> GroupSpec:
         access_lock_ms=_number_or_none(row["access_lock_ms"]),
         retry_policy=RetryPolicy(_text(row.get("retry_policy", RetryPolicy.LEVELS))),
         retry_delays_ms=tuple(_number(delay) for delay in _list(row.get("retry_delays_ms", []))),
+        lite_model=LiteModel(_text(row.get("lite_model", LiteModel.SHARED))),
     )
 
 

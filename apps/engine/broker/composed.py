@@ -24,6 +24,10 @@ from apps.engine.broker.holders import Holders
 from apps.engine.broker.intake import Intake
 from apps.engine.broker.levellist import LevelList
 from apps.engine.broker.levels import DelayLevels
+from apps.engine.broker.liteends import LiteEnds
+from apps.engine.broker.literead import LiteRead
+from apps.engine.broker.litesets import LiteSets
+from apps.engine.broker.litetopics import LiteTopics
 from apps.engine.broker.members import Members
 from apps.engine.broker.membership import Membership
 from apps.engine.broker.offsets import Offsets
@@ -33,7 +37,7 @@ from apps.engine.broker.queuecare import QueueCare
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.repeats import Repeats
-from apps.engine.broker.replay import load_state, replay
+from apps.engine.broker.replay import CHECKPOINT, load_state, replay
 from apps.engine.broker.resets import Resets
 from apps.engine.broker.retention import Retention
 from apps.engine.broker.retrycounts import RetryCounts
@@ -52,9 +56,19 @@ from apps.engine.derived.dispatch import dispatch
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.timer.tuning import TimerTuning
+from apps.engine.errors import StoreDamaged
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk
-from apps.engine.limits import GROUP_MEMBERS_MAX, MEMBERS_MAX, MIB, READERS_MAX, SESSIONS_MAX
+from apps.engine.limits import (
+    GROUP_MEMBERS_MAX,
+    LITE_SUBSCRIPTIONS_MAX,
+    LITE_SUBSCRIPTIONS_OF_STORE_MAX,
+    LITE_TOPICS_MAX,
+    MEMBERS_MAX,
+    MIB,
+    READERS_MAX,
+    SESSIONS_MAX,
+)
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.retained import load_retained
 
@@ -83,6 +97,7 @@ class Composed:
         self.queues = QueueSet(disk, config=config, failpoints=failpoints)
         self.catalog = Catalog(disk, failpoints=failpoints)
         self.state = ConsumerState(clock)
+        self.lites = LiteTopics(self.queues, topics_max=LITE_TOPICS_MAX)
         self.index = KeyIndex(disk, config=config, failpoints=failpoints)
         start = self.queues.load(
             log_start=log.log_start,
@@ -116,9 +131,16 @@ class Composed:
         self.replayed_events = replay(
             content, self.state, log=log, queues=self.queues, damage=self.damage
         )
+        try:
+            gone = {topic: self.state.floors.get((topic, 0), 0) for topic in self.state.gone_lites}
+            self.lites.load(() if content is None else content.get("lites", ()), gone=gone)
+        except (TypeError, ValueError) as error:
+            raise StoreDamaged(f"{CHECKPOINT} holds something else than lite topics") from error
         # So far nothing was written to the log, and nothing written that a start relies on.
         log.settle()
-        self.appender = Appender(log, self.queues, self.index, self.catalog, config=config)
+        self.appender = Appender(
+            log, self.queues, self.index, self.catalog, lites=self.lites, config=config
+        )
         self.levels = DelayLevels(
             config.delay_levels_ms,
             clock,
@@ -157,6 +179,38 @@ class Composed:
         )
         self._compose_operators(config)
         self._compose_retention(config, 0 if content is None else int(content["journal_offset"]))
+        self._compose_lites()
+
+    def _compose_lites(self) -> None:
+        """Compose who is subscribed to lite topics, and how these end."""
+        sets = LiteSets(
+            self.clock,
+            of_client_max=LITE_SUBSCRIPTIONS_MAX,
+            of_store_max=LITE_SUBSCRIPTIONS_OF_STORE_MAX,
+        )
+        self.literead = LiteRead(
+            sets,
+            self.lites,
+            pop=self.pop,
+            queues=self.queues,
+            catalog=self.catalog,
+            state=self.state,
+            recorder=self.recorder,
+            times=self.times,
+            clock=self.clock,
+        )
+        self.liteends = LiteEnds(
+            self.lites,
+            sets,
+            log=self.log,
+            queues=self.queues,
+            state=self.state,
+            recorder=self.recorder,
+            catalog=self.catalog,
+            times=self.times,
+            now_ms=self.retention.now_ms,
+            begins_listed=lambda: self.retention.begins_listed,
+        )
 
     def _compose_groups(self, config: EngineConfig) -> None:
         """Compose what groups at work need: members, assignments, locks, and who may do what."""
@@ -180,6 +234,7 @@ class Composed:
         self.locks = QueueLocks(
             self.state.locks,
             self.recorder.record,
+            self.recorder.record_all,
             catalog=self.catalog,
             clock=clock,
             fences=fences,
@@ -311,7 +366,14 @@ class Composed:
             clock=self.clock,
             bytes_max=bytes_max,
         )
-        self.levellist = LevelList(self.schedule, self.log, self.queues)
+        self.levellist = LevelList(
+            self.schedule,
+            self.log,
+            self.queues,
+            index=self.index,
+            times=self.times,
+            timers=self.state.timers,
+        )
         self.sendback = SendBack(
             log=self.log,
             queues=self.queues,
@@ -363,6 +425,7 @@ class Composed:
             catalog=self.catalog,
             times=self.times,
             holders=self.holders,
+            lites=self.lites,
             config=config,
             clock=self.clock,
         )

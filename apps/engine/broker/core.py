@@ -5,7 +5,9 @@ Knows all of the engine below, composed next door; waits for nothing and nobody,
 Single-threaded: all calls come from one thread, except those said to be for a thread.
 """
 
-from collections.abc import Callable, Collection, Set
+import gc
+from collections.abc import Callable, Collection, Iterator, Set
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from apps.engine.broker.replay import store_state
 from apps.engine.broker.search import Search
 from apps.engine.caretypes import WhatIf, WhatIfRequest
 from apps.engine.clock import Clock
-from apps.engine.codec.layout import JOURNAL_TOPIC
+from apps.engine.codec.layout import JOURNAL_TOPIC, LITE_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer.tuning import TimerTuning
@@ -28,6 +30,7 @@ from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
+from apps.engine.litetypes import LiteSync, LiteSynced
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.opening import Beside, at_once
 from apps.engine.searchtypes import SearchRequest
@@ -78,6 +81,7 @@ class Broker(Composed):
             self._trim_deleted_topics()
             self.membership.catalog_changed()
             self.burying.look(changed)
+            self.literead.group_changed(changed)
 
     def check_pull(self, request: PullRequest) -> ConsumeQueue:
         """Return the queue of a pull.
@@ -101,8 +105,9 @@ class Broker(Composed):
             )
         )
 
-    def is_pull_due(self, request: PullRequest, queue: ConsumeQueue) -> bool:
+    def is_pull_due(self, request: PullRequest) -> bool:
         """Say whether a parked pull has something to read, or may not go on waiting for it."""
+        queue = self.queues.queue(request.topic, request.queue)
         if not self.fencing.may_wait(request):
             return True
         return queue.visible > request.queue_offset and not self.fencing.is_suspended(request)
@@ -121,8 +126,18 @@ class Broker(Composed):
     def receive(self, request: ReceiveRequest, *, wait: bool = True) -> ReceiveResult:
         """Hand out messages. Raises ColdRead when `wait` is false and the disk is needed."""
         self.pop.check(request)
-        self.sessions.see(request.group, request.client_id, request.topics)
+        if request.is_lite:
+            self.literead.check(request)
+        self.sessions.see(
+            request.group,
+            request.client_id,
+            request.topics,
+            software=request.software,
+            address=request.address,
+        )
         self.expire()
+        if request.is_lite:
+            return self.damage.guarded(lambda: self.literead.receive(request, wait=wait))
         return self.damage.guarded(lambda: self.pop.receive(request, wait=wait))
 
     def expire(self) -> set[tuple[str, int]]:
@@ -139,7 +154,27 @@ class Broker(Composed):
 
     def show_synced(self) -> dict[tuple[str, int], int]:
         """Let readers see what is synced; return the queues that got longer, and from where on."""
-        return self.queues.show(self.log.synced_offset)
+        grown = self.queues.show(self.log.synced_offset)
+        for topic, _ in grown:
+            if topic.startswith(LITE_PREFIX):
+                self.literead.shown(topic)
+        return grown
+
+    def sync_lite(self, request: LiteSync, *, wait: bool = True) -> LiteSynced:
+        """Change a client's set of lite topics; see EngineAPI.
+
+        Raises ColdRead, with nothing changed, when `wait` is false and the disk is needed.
+        """
+        return self.damage.guarded(lambda: self.literead.sync(request, wait=wait))
+
+    def expire_lite(self, *, wait: bool = True) -> bool:
+        """Let lite topics be gone that had no message for too long, some of them at a time.
+
+        Their names are free once the log's front has passed them, and clients that are silent are
+        forgotten. Returns whether there is more to do now. Raises StoreFull, and ColdRead when
+        `wait` is false and the disk is needed.
+        """
+        return self.liteends.step(wait=wait)
 
     def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
         """Forget members and locks that are over, and share out queues again; see EngineControl."""
@@ -192,8 +227,8 @@ class Broker(Composed):
         """Return what the queues of the engine's own topics hold; see EngineControl."""
         found = {
             topic: [self._ranges.of(queue) for queue in self.queues.of_topic(topic) if queue.end]
-            for topic in sorted(self.queues.topics)
-            if topic.startswith(prefix) and is_own(topic)
+            for topic in sorted(name for name in self.queues.topics if name.startswith(prefix))
+            if is_own(topic)
         }
         return {topic: ranges for topic, ranges in found.items() if ranges}
 
@@ -203,6 +238,7 @@ class Broker(Composed):
         if not self.catalog.snapshot.version:
             return  # Nothing was published yet, or it was lost: that is no deletion.
         kept = self.catalog.snapshot.topics
+        self.liteends.hide_deleted()
         for queue in self.queues:
             is_gone = queue.topic not in kept and not is_own(queue.topic)
             if is_gone and queue.end > queue.min_offset:
@@ -227,11 +263,19 @@ class Broker(Composed):
 
         Returns the log offset that must be synced first, and what to run in a thread then.
         """
+        with _uncollected():
+            return self._begin_checkpoint()
+
+    def _begin_checkpoint(self) -> tuple[int, Callable[[], None]]:
         queues = self.queues.begin_checkpoint()
         write_index = self.index.begin_checkpoint()
         write_delays = self.delays.begin_checkpoint()
         journal_offset = self.queues.queue(JOURNAL_TOPIC, 0).end
-        content: dict[str, object] = {"journal_offset": journal_offset, **self.state.dump()}
+        content: dict[str, object] = {
+            "journal_offset": journal_offset,
+            **self.state.dump(),
+            "lites": self.lites.dump(),
+        }
 
         def write() -> None:
             self.queues.finish_checkpoint(queues)()
@@ -258,6 +302,21 @@ class Broker(Composed):
         self.compaction.close()
         self.delays.waiting.close()
         self.log.close(clean=True)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Start no collection of garbage inside the block: it makes many rows, and no garbage.
+
+    Each of those collections would look at all objects of a large store, and take most of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def open_broker(

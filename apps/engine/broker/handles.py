@@ -36,6 +36,10 @@ class Handles:
         """Return the part of a handle that names the lease."""
         return f"{lease:x}.{epoch:x}-{self._check(group, lease, epoch):08x}"
 
+    def lease_of(self, token: str) -> int:
+        """Return the lease that a token of this store's names."""
+        return int(token.partition(".")[0], 16)
+
     def parse(self, group: str, text: str) -> Handle | None:
         """Return what a handle names; None when it was not issued by this store for `group`."""
         match = _HANDLE.fullmatch(text)

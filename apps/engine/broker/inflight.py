@@ -6,7 +6,7 @@ A lease is one array of offsets, so ten thousand messages cost what one costs.
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,6 +78,8 @@ class Leases:
         self._due: list[tuple[int, int]] = []
         self._settled: OrderedDict[tuple[int, int], list[Runs]] = OrderedDict()
         self.message_count = 0
+        self.on_free: Callable[[QueueProgress], None] | None = None
+        """Told when a lease is over or its messages are for anybody: something may be ready."""
 
     def __len__(self) -> int:
         """Return the number of leases."""
@@ -116,6 +118,13 @@ class Leases:
             self._settled.popitem(last=False)
         self.take(entry, offsets_of(runs))
 
+    def renew(self, entry: LeaseEntry, *, due_ms: int, until_wall_ms: int) -> None:
+        """Move the deadline of a lease that is out; one that is ready already is left so."""
+        if entry.is_ready or not entry.is_out:
+            return
+        entry.due_ms, entry.until_wall_ms = due_ms, until_wall_ms
+        heapq.heappush(self._due, (due_ms, entry.lease))
+
     def take(self, entry: LeaseEntry, offsets: NDArray[np.int64]) -> None:
         """Remove offsets, all of which it has, from a lease; one left empty is dropped."""
         if len(offsets) < len(entry.offsets):
@@ -130,6 +139,8 @@ class Leases:
         self.message_count -= len(entry.offsets)
         self._entries.pop(entry.lease, None)
         entry.progress.leases.discard(entry.lease)
+        if self.on_free is not None:
+            self.on_free(entry.progress)
 
     def next_due_ms(self) -> int | None:
         """Return when the next lease falls due; None when there is none."""
@@ -145,8 +156,11 @@ class Leases:
             entry.is_out = False
             entry.is_ready = True
             ready.append(entry)
+            if self.on_free is not None:
+                self.on_free(entry.progress)
         return ready
 
     def _is_stale(self, item: tuple[int, int]) -> bool:
         entry = self._entries.get(item[1])
-        return entry is None or entry.is_ready
+        # One that was renewed has its deadline in another item.
+        return entry is None or entry.is_ready or entry.due_ms != item[0]

@@ -25,7 +25,8 @@ from apps.engine.grouptypes import LockChange
 
 __all__ = [
     "FRESH", "Assigned", "Commit", "Deliver", "Event", "Extend", "LockGranted", "LockReleased",
-    "Return", "Runs", "Settle", "Trim", "decode_event", "encode_event", "offsets_of", "runs_of",
+    "Renew", "Return", "Runs", "Settle", "Trim", "decode_event", "encode_event", "offsets_of",
+    "runs_of",
 ]  # fmt: skip
 
 # The source of messages that were never handed out before.
@@ -80,6 +81,14 @@ class Extend:
     epoch: int
     until_ms: int
     runs: Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renew:
+    """What is left of a lease is kept until another time, and its handles stay good."""
+
+    lease: int
+    until_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +150,7 @@ Event = (
     | Settle
     | Return
     | Extend
+    | Renew
     | Commit
     | Trim
     | Assigned
@@ -183,6 +193,8 @@ def encode_event(event: Event) -> bytes:
         case Extend():
             head = struct.pack(">BqIq", 4, event.lease, event.epoch, event.until_ms)
             return head + runs_bytes(event.runs)
+        case Renew():
+            return struct.pack(">Bqq", 26, event.lease, event.until_ms)
         case Commit():
             return b"\x05" + _place(event) + I64.pack(event.queue_offset)
         case Trim():
@@ -293,4 +305,6 @@ def _decode(read: Reader, kind: int) -> Event:
                 change=_RELEASES[read.number(U8)],
                 reason=read.text(),
             )
+        case 26:
+            return Renew(lease=read.number(I64), until_ms=read.number(I64))
     return CARE_EVENTS[kind].read(read)

@@ -4,30 +4,95 @@ import numpy as np
 
 from apps.engine.broker.readback import records_of
 from apps.engine.broker.schedule import Schedule, Waiting
+from apps.engine.broker.search import Search
+from apps.engine.broker.timerstate import TimerState
+from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.codec.batch import count_within
 from apps.engine.codec.layout import SCHEDULE_TOPIC
-from apps.engine.codec.properties import KEYS, REAL_QID, REAL_TOPIC, TAGS
-from apps.engine.codec.record import Record
-from apps.engine.delaytypes import DelayedMessage, DelayedPage
+from apps.engine.codec.properties import KEYS, REAL_QID, REAL_TOPIC, TAGS, TIMER_OUT_MS
+from apps.engine.codec.record import Record, decode_record
+from apps.engine.delaytypes import DelayedCopies, DelayedMessage, DelayedPage
+from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import InvalidArgument
-from apps.engine.limits import CARE_MESSAGES_MAX, DELAY_LEVELS_MAX, MIB
+from apps.engine.limits import CARE_MESSAGES_MAX, DELAY_LEVELS_MAX, MIB, SEARCH_MESSAGES_MAX
 from apps.engine.log.commitlog import CommitLog
+from apps.engine.searchtypes import SearchRequest, SearchResult
+from apps.engine.types import TopicSpec
 
 # How much one page looks at before it answers with where to go on.
 _LOOKED_ENTRIES = 16_384
 _READ_BYTES = 4 * MIB
 _CURSOR_DIGITS_MAX = 18
+# Copies of one message are its size each, and few.
+_FOUND_BYTES = 8 * MIB
+
+
+class _Levels:
+    """The topic of levels, which nobody but the engine may look into."""
+
+    def topic(self, name: str) -> TopicSpec:
+        """Return it."""
+        return TopicSpec(name=name, queue_count=DELAY_LEVELS_MAX)
+
+    def readable(self, name: str, queue: int = 0) -> TopicSpec:
+        """Return it."""
+        del queue
+        return self.topic(name)
 
 
 class LevelList:
     """Lists levels by queue offset, which is by due time unless the clock was set back."""
 
-    def __init__(self, schedule: Schedule, log: CommitLog, queues: QueueSet) -> None:
+    def __init__(
+        self,
+        schedule: Schedule,
+        log: CommitLog,
+        queues: QueueSet,
+        *,
+        index: KeyIndex,
+        times: StoreTimes,
+        timers: TimerState,
+    ) -> None:
         """Bind to a store."""
         self._schedule = schedule
         self._log = log
         self._queues = queues
+        self._index = index
+        self._times = times
+        self._timers = timers
+
+    def search(self, message_id: str) -> Search:
+        """Begin a search for what a level ever had with an id; the index leads to it.
+
+        However much waits, it costs what one look-up does. Raises InvalidArgument.
+        """
+        return Search(
+            SearchRequest(
+                topic=SCHEDULE_TOPIC,
+                message_id=message_id,
+                messages_max=SEARCH_MESSAGES_MAX,
+                bytes_max=_FOUND_BYTES,
+            ),
+            log=self._log,
+            queues=self._queues,
+            index=self._index,
+            catalog=_Levels(),
+            times=self._times,
+        )
+
+    def still_waiting(self, found: SearchResult) -> DelayedCopies:
+        """Return what of a search's result is not delivered yet."""
+        waiting = []
+        for block in found.blocks:
+            record = decode_record(block.payload)
+            queue = self._queues.queue(SCHEDULE_TOPIC, record.queue)
+            if record.queue_offset >= self._schedule.start(queue):
+                held = self._timers.held_ms(np.array([record.log_offset], dtype=np.int64))
+                due_ms = int(record.properties[TIMER_OUT_MS]) + int(held[0])
+                waiting.append(_message(record, record.queue + 1, due_ms))
+        is_cut = found.truncated or found.scan_incomplete
+        return DelayedCopies(messages=tuple(waiting), is_complete=not is_cut)
 
     def page(
         self,

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from apps.engine.broker.journal import LockGranted, LockReleased
+from apps.engine.broker.lockevents import LockExpired
 from apps.engine.grouptypes import LockChange, LockTransition
+
+# What a timer may be late by on a busy loop is not worth a word.
+_LATE_MS = 1_000
 
 Place = tuple[str, int]
 """A queue: topic and number."""
@@ -16,7 +20,7 @@ Place = tuple[str, int]
 
 @dataclass(slots=True, kw_only=True)
 class LockEntry:
-    """One lock. `acquired_ms` is wall time.
+    """One lock. `acquired_ms` is wall time; `is_over` says that its end was written down.
 
     `lease_end_ms`, on the monotonic clock, is the one thing that is in no event: who renews a
     lock changes it here, and whoever loads the table gives each lock a new one.
@@ -26,6 +30,7 @@ class LockEntry:
     epoch: int
     acquired_ms: int
     lease_end_ms: int = 0
+    is_over: bool = False
 
 
 class LockTable:
@@ -92,16 +97,39 @@ class LockTable:
             del self._groups[event.group]
         return release_line(event, before, number=number, at_ms=at_ms)
 
+    def expire(self, event: LockExpired, *, number: int, at_ms: int) -> LockTransition | None:
+        """Return the line that says that a lease has ended; None when the lock has another epoch.
+
+        The lock stays: operators are told who was there last.
+        """
+        lock = self.get(event.group, event.topic, event.queue)
+        if lock is None or lock.epoch != event.epoch:
+            return None
+        lock.is_over = True
+        is_late = event.late_ms >= _LATE_MS
+        return LockTransition(
+            number=number,
+            at_ms=at_ms,
+            group=event.group,
+            topic=event.topic,
+            queue=event.queue,
+            change=LockChange.EXPIRED,
+            owner="",
+            previous_owner=lock.owner,
+            epoch=event.epoch,
+            reason=f"noticed {event.late_ms} ms after the lease had ended" if is_late else "",
+        )
+
     def dump(self) -> list[list[object]]:
         """Return everything as plain values, for the checkpoint."""
         return [
-            [group, topic, queue, entry.owner, entry.epoch, entry.acquired_ms]
+            [group, topic, queue, entry.owner, entry.epoch, entry.acquired_ms, entry.is_over]
             for group, (topic, queue), entry in self
         ]
 
     def load(self, rows: Iterable[list[object]]) -> None:
         """Take up what `dump` gave. Raises TypeError or ValueError for anything else."""
-        for group, topic, queue, owner, epoch, acquired_ms in rows:
+        for group, topic, queue, owner, epoch, acquired_ms, *is_over in rows:
             event = LockGranted(
                 group=_text(group),
                 topic=_text(topic),
@@ -110,6 +138,8 @@ class LockTable:
                 epoch=_number(epoch),
             )
             self.grant(event, number=0, at_ms=_number(acquired_ms))
+            # A checkpoint made before ends were written down says nothing of them.
+            self._groups[event.group][event.topic, event.queue].is_over = is_over == [True]
 
 
 def release_line(

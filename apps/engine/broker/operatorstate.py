@@ -78,6 +78,15 @@ class OperatorState:
         if passed is not None and queue_offset <= passed.queue_offset:
             del self.passed[key]
 
+    def forget(self, key: Key) -> None:
+        """Forget all about a queue of a group: it is gone."""
+        self.suspensions.pop(key, None)
+        self.passed.pop(key, None)
+        self.resets.pop(key, None)
+        marks = self._marks.get(key[0])
+        if marks is not None:
+            marks.pop(key[1:], None)
+
     def mark(self, group: str, topic: str, queue: int) -> Mark | None:
         """Return the newest fence of a queue; None without one."""
         marks = self._marks.get(group)

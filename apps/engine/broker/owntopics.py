@@ -1,4 +1,5 @@
-"""The engine's own topics: there without anybody's decision. Clients write to that of traces only.
+"""The engine's own topics: there without anybody's decision. Clients write to that of traces only,
+and to lite topics, which are as their parents are.
 
 Knows names. A group's retry topic and dead letters have one queue each, as in RocketMQ.
 """
@@ -8,6 +9,7 @@ from apps.engine.codec.layout import (
     GIVEN_UP_TOPIC,
     HALF_OP_TOPIC,
     HALF_TOPIC,
+    LITE_PREFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     SYSTEM_PREFIX,
@@ -19,6 +21,7 @@ from apps.engine.types import PERM_READ, PERM_WRITE, TopicSpec
 _HIDDEN = frozenset({SCHEDULE_TOPIC, HALF_TOPIC, HALF_OP_TOPIC})
 _SYSTEM = _HIDDEN | {GIVEN_UP_TOPIC}
 _OF_GROUPS = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+_OWN = (SYSTEM_PREFIX, LITE_PREFIX, *_OF_GROUPS)
 _TRACES = TopicSpec(name=TRACE_TOPIC, queue_count=1, perm=PERM_READ | PERM_WRITE)
 
 
@@ -34,7 +37,7 @@ def dead_letter_topic(group: str) -> str:
 
 def is_own(topic: str) -> bool:
     """Say whether a topic is the engine's own, and so never part of the catalog."""
-    return topic in _SYSTEM or topic.startswith((SYSTEM_PREFIX, *_OF_GROUPS))
+    return topic in _SYSTEM or topic.startswith(_OWN)
 
 
 def own_spec(topic: str) -> TopicSpec | None:

@@ -4,8 +4,7 @@ What was given back or timed out goes first; then messages nobody of the group h
 retry topic is read with whatever it asks for; its messages have passed the filter before.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,6 +16,8 @@ from apps.engine.broker.fetch import check_amounts
 from apps.engine.broker.handles import Handles
 from apps.engine.broker.inflight import LeaseEntry
 from apps.engine.broker.journal import FRESH, Deliver, Runs, Settle, runs_of
+from apps.engine.broker.lockevents import ReadInOrder
+from apps.engine.broker.namedreceives import NamedReceives
 from apps.engine.broker.names import check_client_id, check_group_name
 from apps.engine.broker.owntopics import retry_topic
 from apps.engine.broker.progress import QueueProgress
@@ -32,15 +33,25 @@ from apps.engine.derived.queueset import QueueSet
 from apps.engine.derived.sparse import gone
 from apps.engine.errors import InvalidArgument, QueueDamaged
 from apps.engine.filters.subscription import Filter, compile_filter
-from apps.engine.limits import FETCH_MESSAGES_MAX, INVISIBLE_MS_MAX, INVISIBLE_MS_MIN
+from apps.engine.limits import (
+    CLIENT_ID_CHARACTERS_MAX,
+    FETCH_MESSAGES_MAX,
+    INVISIBLE_MS_MAX,
+    INVISIBLE_MS_MIN,
+)
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.quarantine import Unreadable
-from apps.engine.types import FilterType, Lease, MessageBlock, ReceiveRequest, ReceiveResult
+from apps.engine.types import (
+    FilterType,
+    Lease,
+    MessageBlock,
+    ReceiveRequest,
+    ReceiveResult,
+    TopicType,
+)
 
 _Item = TypeVar("_Item")
 _EVERYTHING = compile_filter("*", FilterType.TAG)
-# Groups that are known to receive in order; above it the one that did so longest ago is forgotten.
-_ORDERED_MAX = 10_000
 # Where a record keeps how often it has failed.
 _RECONSUME_TIMES_AT = 72
 
@@ -84,7 +95,9 @@ class Pop:
         self._burying = burying
         self._clock = clock
         self._turn = 0
-        self._ordered: OrderedDict[str, None] = OrderedDict()
+        self._named = NamedReceives(
+            log=log, queues=queues, state=state, recorder=recorder, handles=handles, clock=clock
+        )
         self.message_count = 0
 
     def check(self, request: ReceiveRequest) -> None:
@@ -100,12 +113,23 @@ class Pop:
             )
         if not request.topics:
             raise InvalidArgument("a receive names at least one topic")
+        if len(request.attempt_id) > CLIENT_ID_CHARACTERS_MAX:
+            raise InvalidArgument(f"attempt_id is over {CLIENT_ID_CHARACTERS_MAX} characters")
         compile_filter(request.filter, request.filter_type)
         for topic in request.topics:
             self._catalog.readable(topic)
 
-    def receive(self, request: ReceiveRequest, *, wait: bool) -> ReceiveResult:
+    def receive(
+        self,
+        request: ReceiveRequest,
+        *,
+        wait: bool,
+        queues: Iterable[ConsumeQueue] | None = None,
+    ) -> ReceiveResult:
         """Hand out what is there now, from as many queues as it takes.
+
+        Those are the ones of the topics and of the group's retries, or the `queues` that are given,
+        as far as it needs them.
 
         A queue whose lock another client has is answered as blocked, and so is a suspended one.
         What a filter does not take is passed over, and settled for the group; the answer says
@@ -116,7 +140,9 @@ class Pop:
         where there is nothing else to hand out.
         """
         if request.ordered:
-            self._note_ordered(request.group)
+            again = self._named.again(request, wait=wait)
+            if again:
+                return ReceiveResult(leases=again)
         wanted = compile_filter(request.filter, request.filter_type)
         looks = Looks(wanted)
         retries = retry_topic(request.group)
@@ -126,7 +152,9 @@ class Pop:
         blocked = []
         messages_left, bytes_left = request.messages_max, request.bytes_max
         damaged: QueueDamaged | None = None
-        for queue in self._queues_in_turn(request):
+        for queue in self._queues_in_turn(request) if queues is None else queues:
+            if queues is not None and (messages_left <= 0 or bytes_left <= 0):
+                break
             where = (request.group, queue.topic, queue.queue)
             is_suspended = where in self._state.operators.suspensions
             if is_suspended or self._locks.is_anothers(*where, request.client_id):
@@ -171,9 +199,14 @@ class Pop:
                 progress = self._state.of(
                     request.group, queue.topic, queue.queue, start=queue.min_offset
                 )
+        if request.ordered and planned and not self.was_ordered(request.group):
+            # Once for a group: who looks after its queues must know also after a restart.
+            self._recorder.record(ReadInOrder(group=request.group))
         leases += self._handed_out(planned, request.group)
         if damaged is not None and not leases:
             raise damaged
+        if request.ordered and request.attempt_id and leases:
+            self._named.note(request, leases)
         self.message_count += sum(len(lease.block) for lease in leases)
         return ReceiveResult(leases=tuple(leases), blocked=tuple(blocked), has_more=looks.is_over)
 
@@ -183,15 +216,15 @@ class Pop:
         found = [(topic, number) for topic in topics for number in self._numbers(topic)]
         return [*found, (retry_topic(request.group), 0)]
 
-    def was_ordered(self, group: str) -> bool:
-        """Say whether a group has received in order since the broker started."""
-        return group in self._ordered
+    def has_ready(self, progress: QueueProgress, queue: ConsumeQueue) -> bool:
+        """Say whether a receive in order would be handed something of a queue now."""
+        if self._has_handed_out(progress):
+            return False
+        return progress.cursor < queue.visible or self._first_ready(progress) is not None
 
-    def _note_ordered(self, group: str) -> None:
-        self._ordered[group] = None
-        self._ordered.move_to_end(group)
-        if len(self._ordered) > _ORDERED_MAX:
-            self._ordered.popitem(last=False)
+    def was_ordered(self, group: str) -> bool:
+        """Say whether a group was ever handed messages in order, as far as that is remembered."""
+        return group in self._state.in_order
 
     def _queues_in_turn(self, request: ReceiveRequest) -> Iterator[ConsumeQueue]:
         # Each receive begins one queue further on, so that none starves behind a busy one.
@@ -201,17 +234,29 @@ class Pop:
         retries = retry_topic(request.group)
         if retries not in topics and self._queues.find(retries, 0) is not None:
             topics = (*topics, retries)
-        if request.high_queue_first:
+        falling = {topic for topic in topics if self._falls(topic, request)}
+        if falling:
             # Waiting behind a higher queue is what was asked for, behind another topic is not.
-            topics = _turned(topics, self._turn)
+            # Each topic is first in its turn, and then each of its queues in theirs.
+            rounds, turn = divmod(self._turn, len(topics))
             names = [
-                (topic, number) for topic in topics for number in reversed(self._numbers(topic))
+                (topic, number)
+                for topic in _turned(topics, turn)
+                for number in (
+                    reversed(self._numbers(topic))
+                    if topic in falling
+                    else _turned(self._numbers(topic), rounds)
+                )
             ]
         else:
             in_order = [(topic, n) for topic in topics for n in self._numbers(topic)]
             names = _turned(in_order, self._turn)
         for topic, number in names:
             yield self._queues.queue(topic, number)
+
+    def _falls(self, topic: str, request: ReceiveRequest) -> bool:
+        """Say whether a topic is emptied from its highest queue down."""
+        return request.high_queue_first or self._catalog.topic(topic).type is TopicType.PRIORITY
 
     def _numbers(self, topic: str) -> range:
         return range(self._catalog.topic(topic).queue_count)
@@ -240,6 +285,8 @@ class Pop:
             source = self._first_ready(progress)
         if source is not None:
             near = source.offsets[source.offsets < source.offsets[0] + FETCH_MESSAGES_MAX]
+            if request.is_lite:
+                near = near[near < self._first_behind(progress, source)]
             chosen = pick(queue, near[:messages_max], bytes_max=bytes_max, wait=wait)
             return self._planned(progress, queue, request, chosen, source=source, wait=wait)
         while progress.cursor < queue.visible and not looks.is_over:
@@ -274,6 +321,22 @@ class Pop:
             and not self._burying.takes(entry)
         ]
         return min(ready, key=lambda entry: int(entry.offsets[0])) if ready else None
+
+    def _first_behind(self, progress: QueueProgress, source: LeaseEntry) -> int:
+        """Return the first message behind the begin of a lease that is in another one.
+
+        What lies behind it waits for it: the messages were handed out in order, and given back
+        one by one.
+        """
+        entries = map(self._state.leases.get, progress.leases)
+        return min(
+            (
+                int(entry.offsets[0])
+                for entry in entries
+                if entry is not None and entry.offsets[0] > source.offsets[0]
+            ),
+            default=progress.cursor,
+        )
 
     def _planned(
         self,

@@ -10,18 +10,20 @@ from numpy.typing import NDArray
 
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.keyrule import check_keys
+from apps.engine.broker.litetopics import LiteTopics
 from apps.engine.codec.batch import packed_entries, starts_of
 from apps.engine.codec.check import check_batch
-from apps.engine.codec.layout import JOURNAL_TOPIC
+from apps.engine.codec.layout import JOURNAL_TOPIC, LITE_PREFIX
+from apps.engine.codec.litenames import is_lite
 from apps.engine.codec.scan import Sections
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.index.keyindex import KeyIndex
 from apps.engine.derived.queueset import QueueSet
-from apps.engine.errors import BatchTooLarge, MalformedBatch, WriteFailed
+from apps.engine.errors import BatchTooLarge, MalformedBatch, MessageIllegal, WriteFailed
 from apps.engine.limits import BINARY_BATCH_RECORDS_MAX
 from apps.engine.log.commitlog import AppendedFrame, CommitLog, RecordRun
-from apps.engine.types import Appended, Cleanup, RecordBatch, Special
+from apps.engine.types import Appended, Cleanup, RecordBatch, Special, TopicType
 
 
 class CheckedBatch:
@@ -120,9 +122,11 @@ class Appender:
         index: KeyIndex,
         catalog: Catalog,
         *,
+        lites: LiteTopics,
         config: EngineConfig,
     ) -> None:
         """Bind to a store."""
+        self._lites = lites
         self._log = log
         self._queues = queues
         self._index = index
@@ -131,11 +135,16 @@ class Appender:
         self.message_count = 0
         self.byte_count = 0
 
+    @property
+    def written_offset(self) -> int:
+        """Return where the log ends."""
+        return self._log.written_offset
+
     def check(self, batches: Sequence[RecordBatch]) -> list[CheckedBatch]:
         """Prove all batches of a client. Writes nothing.
 
         Raises UnknownTopic, UnknownQueue, NotPermitted, MalformedBatch, ChecksumMismatch,
-        MessageIllegal, MessageTooLarge or BatchTooLarge.
+        MessageIllegal, LiteTopicsExhausted, MessageTooLarge or BatchTooLarge.
         """
         if not batches:
             raise MalformedBatch("there is nothing to store")
@@ -164,6 +173,12 @@ class Appender:
             )
         if spec.cleanup is Cleanup.COMPACT:
             check_keys(batch.payload, batch.sizes)
+        if spec.type is TopicType.LITE:
+            if not is_lite(batch.topic):
+                raise MessageIllegal(f"a message of {batch.topic!r} names a lite topic of it")
+            if special & (Special.DELAY | Special.TRANSACTION):
+                raise MessageIllegal("a message of a lite topic has no delay and no transaction")
+            self._lites.check(batch.topic)
         return CheckedBatch(
             batch,
             hashes,
@@ -187,6 +202,8 @@ class Appender:
             for share, log_offset in zip(shares, frame.run_log_offsets, strict=True):
                 self._index_share(share, log_offset, frame)
                 share.tell(log_offset, frame.store_time_ms)
+                if share.queue.topic.startswith(LITE_PREFIX):
+                    self._lites.stored(share.queue.topic, frame.store_time_ms)
                 # What the engine notes about a client's messages is none of them.
                 if not is_internal and share.queue.topic != JOURNAL_TOPIC:
                     self.byte_count += len(share.payload)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from apps.engine.broker.journal import Runs, runs_of
 
 _WINDOW_MIN = 64
+# Of who has nothing out: of tens of thousands of lite topics most are so.
+_NO_WINDOW = np.zeros(0, dtype=bool)
+_NO_RUNS = np.empty((0, 2), dtype=np.int64)
 
 
 class QueueProgress:
@@ -26,7 +29,7 @@ class QueueProgress:
         self.cursor = start
         self.leases: set[int] = set()
         # The window's bits are _window[_begin : _begin + cursor - floor].
-        self._window = np.zeros(_WINDOW_MIN, dtype=bool)
+        self._window = _NO_WINDOW
         self._begin = 0
 
     @property
@@ -37,6 +40,8 @@ class QueueProgress:
     @property
     def settled_runs(self) -> Runs:
         """Return what is settled inside the window."""
+        if self.floor == self.cursor:
+            return _NO_RUNS
         return runs_of(np.flatnonzero(self.settled) + self.floor)
 
     def advance(self, cursor: int, unsettled: NDArray[np.int64]) -> None:
@@ -77,13 +82,15 @@ class QueueProgress:
         step = len(bits) if bits[first] else first
         self._begin += step
         self.floor += step
+        if self.floor == self.cursor and len(self._window) <= _WINDOW_MIN:
+            self._window, self._begin = _NO_WINDOW, 0
 
     def _make_room(self, count: int) -> None:
         used = self.cursor - self.floor
         if self._begin + used + count <= len(self._window):
             return
         if used + count > len(self._window) // 2:
-            grown = np.zeros(2 * (used + count), dtype=bool)
+            grown = np.zeros(max(_WINDOW_MIN, 2 * (used + count)), dtype=bool)
             grown[:used] = self.settled
             self._window = grown
         else:

@@ -74,7 +74,7 @@ class QueueCare:
         bytes_max: int,
         was_ordered: Callable[[str], bool],
     ) -> None:
-        """Bind to a store; `was_ordered` says whether a group has received in order lately."""
+        """Bind to a store; `was_ordered` says whether a group was ever handed messages in order."""
         self._log = log
         self._queues = queues
         self._catalog = catalog

@@ -9,12 +9,14 @@ A holder that is not assigned the queue any more keeps its lock until it gives i
 ends, but cannot renew it: it may finish what it has, and nobody else begins before.
 """
 
-from collections import Counter
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.journal import Event, LockGranted, LockReleased
+from apps.engine.broker.lockexpiries import LockExpiries
+from apps.engine.broker.lockrefusals import LockRefusals
 from apps.engine.broker.locktable import LockEntry, LockTable, Place, release_line
 from apps.engine.broker.names import check_client_id, check_group_name
 from apps.engine.caretypes import Suspension
@@ -31,6 +33,8 @@ from apps.engine.grouptypes import (
 )
 from apps.engine.limits import LOCKS_MAX, PLACES_MAX
 
+_log = logging.getLogger(__name__)
+
 # An expired lock tells operators who was there last; after this long nobody asks any more.
 _REMEMBERED_MS = 3_600_000
 # One step of forgetting stays as short as one large request.
@@ -45,6 +49,7 @@ class QueueLocks:
         self,
         table: LockTable,
         record: Callable[[Event], int],
+        record_all: Callable[[Sequence[Event]], object],
         *,
         catalog: Catalog,
         clock: Clock,
@@ -58,7 +63,7 @@ class QueueLocks:
         `owner_of` says to which client a queue of a group is assigned; None where the group has
         no assignment for the topic. `suspensions` are only shown. Every lock found in the table
         gets a whole lease from here on: its holder may still believe in it, so nobody else gets
-        it before.
+        it before. One whose end was written down stays over.
         """
         self._table = table
         self._record = record
@@ -67,10 +72,11 @@ class QueueLocks:
         self._fences = fences
         self._lease_ms = lease_ms
         self._owner_of = owner_of
-        self._refused: Counter[tuple[str, str, int]] = Counter()
+        self.refused = LockRefusals(clock)
         self._suspensions = suspensions
         for _, _, entry in table:
-            entry.lease_end_ms = clock.monotonic_ms() + lease_ms
+            entry.lease_end_ms = clock.monotonic_ms() + (0 if entry.is_over else lease_ms)
+        self.expiries = LockExpiries(table, record_all, clock=clock)
 
     def acquire(self, group: str, client_id: str, places: Sequence[QueuePlace]) -> LockAnswer:
         """Take each lock that is free, renew each that is the caller's, refuse the rest.
@@ -91,7 +97,7 @@ class QueueLocks:
             owner = self._rival(group, client_id, place)
             if owner is not None:
                 refused.append(LockRefusal(topic=place.topic, queue=place.queue, owner=owner))
-                self._refused[group, place.topic, place.queue] += 1
+                self.refused.add(group, place.topic, place.queue, owner=owner, client_id=client_id)
                 continue
             epoch = self._grant(group, client_id, place)
             locked.append(
@@ -201,10 +207,6 @@ class QueueLocks:
         entry = self._table.get(group, topic, queue)
         return entry is not None and entry.owner != client_id and self._is_live(entry)
 
-    def refusals(self, group: str, topic: str, queue: int) -> int:
-        """Return how often the lock was refused to somebody since the store was opened."""
-        return self._refused[group, topic, queue]
-
     def queues(self) -> Iterator[tuple[str, str, int]]:
         """Iterate over group, topic and queue of every lock, expired ones too."""
         return ((group, topic, queue) for group, (topic, queue), _ in self._table)
@@ -228,8 +230,7 @@ class QueueLocks:
 
         At most 1,000: more are left for the next call.
         """
-        for key in [key for key in self._refused if not self._is_there(key[1:])]:
-            del self._refused[key]
+        self.refused.forget(lambda topic, queue: self._is_there((topic, queue)))
         gone = [row for row in self._table if self._is_forgettable(*row)][:_FORGOTTEN_MAX]
         for group, place, entry in gone:
             self._release(group, place, entry, reason="expired")
@@ -263,7 +264,12 @@ class QueueLocks:
         )
         granted = self._table.get(group, place.topic, place.queue)
         assert granted is not None
+        if entry is not None and entry.owner != client_id:
+            what = {"group": group, "topic": place.topic, "queue": place.queue, "epoch": epoch}
+            extra = {**what, "owner": client_id, "previous_owner": entry.owner}
+            _log.warning("lock_taken_over", extra=extra)
         granted.lease_end_ms = lease_end_ms
+        self.expiries.watch(group, (place.topic, place.queue), epoch=epoch, at_ms=lease_end_ms)
         return epoch
 
     def _release(self, group: str, place: Place, entry: LockEntry, *, reason: str) -> None:
@@ -298,6 +304,7 @@ class QueueLocks:
             acquired_ms=entry.acquired_ms,
             expires_in_ms=entry.lease_end_ms - self._clock.monotonic_ms(),
             suspension=self._suspensions.get((group, *place)),
+            lease_ms=self._lease_ms,
         )
 
     def _check(self, group: str, client_id: str, places: Sequence[QueuePlace]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from apps.engine.codec.litenames import is_lite
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
 from apps.engine.types import QueueRange, TopicTotal
@@ -70,7 +71,18 @@ class Ranges:
         )
         return found
 
+    def _lite(self, topic: str) -> _Told:
+        """Return what a lite topic holds; one that is not there holds nothing."""
+        queue = self._queues.find(topic, 0)
+        high = 0 if queue is None else queue.visible
+        low = 0 if queue is None else min(queue.min_offset, high)
+        held = QueueRange(topic=topic, queue=0, min_offset=low, max_offset=high)
+        return _Told([], (), [held], TopicTotal(sent=high, held=high - low))
+
     def _look(self, topic: str, queue_count: int) -> _Told:
+        if is_lite(topic):
+            # They come and go, and nobody asks about all of them again and again.
+            return self._lite(topic)
         told = self._topics.get(topic)
         if told is None or len(told.queues) != queue_count:
             queue = self._queues.queue

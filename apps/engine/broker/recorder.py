@@ -33,6 +33,11 @@ class Recorder:
         self._stored_listeners: list[Callable[[Sequence[Appended]], None]] = []
         self.log_end = 0
 
+    @property
+    def written_offset(self) -> int:
+        """Return where the log ends, written and perhaps not synced."""
+        return self._appender.written_offset
+
     def on_event(self, listener: Callable[[Event], None]) -> None:
         """Call back after every event; the callee must not record any itself."""
         self._listeners.append(listener)

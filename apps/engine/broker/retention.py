@@ -6,11 +6,12 @@ is on the disk, then nobody reads below any more, then segments are unlinked.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from apps.engine.broker.careevents import Retired
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.holders import Holders, NeededFrom, Place
+from apps.engine.broker.litetopics import LiteTopics
 from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.state import ConsumerState
 from apps.engine.broker.timesearch import StoreTimes
@@ -21,11 +22,11 @@ from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import StoreFull
 from apps.engine.files.backend import Disk, used_share
 from apps.engine.log.commitlog import CommitLog
-from apps.engine.log.retained import Retained
+from apps.engine.log.retained import Retained, load_retained
 from apps.engine.log.retention import LogExtent, RetentionPolicy, Rule, Wanted, wanted
 from apps.engine.log.segmentleases import SegmentLease, SegmentLeases
 from apps.engine.retentiontypes import RetentionBlock, RetentionStatus
-from apps.engine.types import Cleanup
+from apps.engine.types import Cleanup, TopicType
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Retention:
         catalog: Catalog,
         times: StoreTimes,
         holders: Holders,
+        lites: LiteTopics,
         config: EngineConfig,
         clock: Clock,
     ) -> None:
@@ -54,6 +56,8 @@ class Retention:
         self.leases = SegmentLeases(disk, clock)
         self.followers: list[Callable[[int], object]] = []
         self.deleted_segments = 0
+        self.begins_listed: Set[str] = {topic for topic, _, _ in load_retained(disk).queues}
+        """The topics of which the file of the log's front says where queues begin."""
         self.blocks: tuple[RetentionBlock, ...] = ()
         self._disk = disk
         self._log = log
@@ -63,6 +67,7 @@ class Retention:
         self._catalog = catalog
         self._times = times
         self._holders = holders
+        self._lites = lites
         self._clock = clock
         self._store_ms = config.retention_ms
         self._policy = RetentionPolicy(
@@ -101,7 +106,16 @@ class Retention:
             for number in range(spec.queue_count)
             if (queue := self._queues.find(spec.name, number)) is not None
             and queue.min_offset < queue.visible
+        ] + [
+            (queue, now_ms - spec.retention_ms)
+            for spec in self._catalog.snapshot.topics.values()
+            if spec.retention_ms is not None and spec.type is TopicType.LITE
+            for queue in self._lite_queues(spec.name)
         ]
+
+    def _lite_queues(self, parent: str) -> list[ConsumeQueue]:
+        found = (self._queues.find(topic, 0) for topic in self._lites.of_parent(parent))
+        return [q for q in found if q is not None and q.min_offset < q.visible]
 
     def first_kept(self, queue: ConsumeQueue, before_ms: int, *, wait: bool) -> int:
         """Return the first message of a queue stored at a time or later. Raises ColdRead."""
@@ -238,6 +252,7 @@ class Retention:
         """Write down the log's new start; for a thread."""
         rows = tuple((topic, number, begin) for (topic, number), begin in begins.items() if begin)
         self._log.front.store_start(Retained(log_start=log_start, queues=rows))
+        self.begins_listed = {topic for topic, _, _ in rows}
 
     def sweep(self) -> int:
         """Unlink what lies below the start and no other process reads; for a thread.

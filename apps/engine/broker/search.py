@@ -7,10 +7,10 @@ does, and honest where that ends it.
 import re
 import struct
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.searchplaces import (
     Candidate,
     Indexed,
@@ -37,7 +37,7 @@ from apps.engine.filters.subscription import compile_filter
 from apps.engine.limits import FETCH_BYTES_MAX, MIB, SEARCH_MESSAGES_MAX, SEARCH_TEXT_CHARACTERS_MAX
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.searchtypes import SearchRequest, SearchResult
-from apps.engine.types import FilterType, MessageBlock
+from apps.engine.types import FilterType, MessageBlock, TopicSpec
 
 # Records that one search may read, and of how many bytes, of which some turn out to be others.
 _RECORDS_MAX = 4_096
@@ -50,6 +50,18 @@ _PLACE = struct.Struct(">ii4xi4xqq")
 assert _PLACE.size == layout.STAMP_OFFSETS.stop
 
 
+class Topics(Protocol):
+    """Which topics a search may look at: the catalog's, or one that only the engine looks into."""
+
+    def readable(self, name: str, queue: int = 0) -> TopicSpec:
+        """Return a topic whose `queue` may be read, or raise what the catalog raises."""
+        ...
+
+    def topic(self, name: str) -> TopicSpec:
+        """Return a topic."""
+        ...
+
+
 class Search:
     """One search: `step` until it `is_done`, then `result`."""
 
@@ -60,7 +72,7 @@ class Search:
         log: CommitLog,
         queues: QueueSet,
         index: KeyIndex,
-        catalog: Catalog,
+        catalog: Topics,
         times: StoreTimes,
     ) -> None:
         """Decide where to look: in as few places as what is asked for allows.
@@ -145,7 +157,7 @@ class Search:
         return before is None or log_offset < before
 
     def _choose(
-        self, queues: QueueSet, index: KeyIndex, catalog: Catalog, times: StoreTimes
+        self, queues: QueueSet, index: KeyIndex, catalog: Topics, times: StoreTimes
     ) -> list[Places]:
         request = self._request
         if request.queue_offset is not None:
@@ -250,7 +262,7 @@ class Search:
         )
 
 
-def _queues_of(queues: QueueSet, catalog: Catalog, request: SearchRequest) -> list[ConsumeQueue]:
+def _queues_of(queues: QueueSet, catalog: Topics, request: SearchRequest) -> list[ConsumeQueue]:
     if request.queue is not None:
         numbers = range(request.queue, request.queue + 1)
     else:

@@ -24,6 +24,8 @@ class _Session:
     first_ms: int
     last_ms: int
     parked: int = 0
+    software: str = ""
+    address: str = ""
 
 
 class Sessions:
@@ -35,17 +37,30 @@ class Sessions:
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[_Key, _Session] = OrderedDict()
 
-    def see(self, group: str, client_id: str, topics: tuple[str, ...]) -> None:
-        """Note that a client asks now; one that gives no client id stays unknown."""
+    def see(
+        self,
+        group: str,
+        client_id: str,
+        topics: tuple[str, ...],
+        *,
+        software: str = "",
+        address: str = "",
+    ) -> None:
+        """Note that a client asks now; one that gives no client id stays unknown.
+
+        What it does not say of itself stays as it said it before.
+        """
         if not client_id:
             return
         key = (group, client_id, topics)
         session = self._sessions.get(key)
         if session is None:
-            self._begin(key)
+            session = self._begin(key)
         else:
             session.last_ms = self._clock.monotonic_ms()
             self._sessions.move_to_end(key)
+        if address:
+            session.software, session.address = software, address
 
     @contextmanager
     def waiting(self, group: str, client_id: str, topics: tuple[str, ...]) -> Iterator[None]:
@@ -87,14 +102,15 @@ class Sessions:
         known = {(group, client_id) for group, client_id, _ in self._sessions}
         return self._merged(item for item in silent.items() if item[0][:2] not in known)
 
-    def _begin(self, key: _Key) -> None:
+    def _begin(self, key: _Key) -> _Session:
         if len(self._sessions) >= self._sessions_max:
             self._forget_longest_silent()
         group, client_id, topics = key
         now_ms = self._clock.monotonic_ms()
         # Thousands of clients name the same few topics; the texts of a request are its own.
         shared = (intern(group), client_id, tuple(map(intern, topics)))
-        self._sessions[shared] = _Session(first_ms=now_ms, last_ms=now_ms)
+        session = self._sessions[shared] = _Session(first_ms=now_ms, last_ms=now_ms)
+        return session
 
     def _forget_longest_silent(self) -> None:
         for _ in range(len(self._sessions)):
@@ -111,6 +127,7 @@ class Sessions:
         now_ms = self._clock.monotonic_ms()
         wall_now_ms = self._clock.wall_ms()
         merged: dict[tuple[str, str], tuple[tuple[str, ...], int, int, int]] = {}
+        said: dict[tuple[str, str], tuple[str, str]] = {}
         for (group, client_id, topics), session in sessions:
             first_ms, parked = session.first_ms, session.parked
             last_ms = now_ms if parked else session.last_ms
@@ -120,6 +137,9 @@ class Sessions:
                 first_ms, last_ms = min(before[1], first_ms), max(before[2], last_ms)
                 parked += before[3]
             merged[group, client_id] = (topics, first_ms, last_ms, parked)
+            # The longest silent come first, so what was said last stays.
+            if session.address:
+                said[group, client_id] = (session.software, session.address)
         return [
             ClientSeen(
                 group=group,
@@ -128,6 +148,8 @@ class Sessions:
                 first_seen_ms=wall_now_ms - (now_ms - first_ms),
                 last_seen_ms=wall_now_ms - (now_ms - last_ms),
                 is_waiting=parked > 0,
+                software=said.get((group, client_id), ("", ""))[0],
+                address=said.get((group, client_id), ("", ""))[1],
             )
             for (group, client_id), (topics, first_ms, last_ms, parked) in sorted(merged.items())
         ]

@@ -34,12 +34,15 @@ from apps.engine.broker.journal import (
     Extend,
     LockGranted,
     LockReleased,
+    Renew,
     Return,
     Settle,
     Trim,
     offsets_of,
     runs_of,
 )
+from apps.engine.broker.liteevents import LiteExpired, LiteForgotten
+from apps.engine.broker.lockevents import LockExpired, ReadInOrder
 from apps.engine.broker.locktable import LockTable
 from apps.engine.broker.operatorevents import HeadPassed, OffsetReset, QueueSuspended
 from apps.engine.broker.operatorstate import OperatorState
@@ -52,6 +55,9 @@ from apps.engine.failuretypes import Attempt
 from apps.engine.limits import INVISIBLE_MS_MAX
 
 Key = tuple[str, str, int]
+
+# Groups that read in order without members; above it the one found first is forgotten.
+IN_ORDER_MAX = 10_000
 
 
 class ConsumerState:
@@ -78,6 +84,10 @@ class ConsumerState:
         self.transactions = TransactionState(clock)
         self.repeats = RepeatState()
         self.operators = OperatorState()
+        self.in_order: dict[str, None] = {}
+        # Lite topics that are gone and may have records yet, all below a log offset. One that had
+        # a message since stays here until it is gone again.
+        self.gone_lites: dict[str, int] = {}
 
     def apply(self, event: Event, *, number: int, at_ms: int) -> None:
         """Carry out an event whose record has queue offset `number` in the journal.
@@ -94,6 +104,11 @@ class ConsumerState:
                     self.leases.settle(entry, event.runs)
             case Return() | Extend():
                 self._move(event, number, at_ms)
+            case Renew():
+                entry = self.leases.get(event.lease)
+                if entry is not None:
+                    due_ms = self._due_ms(event.until_ms, at_ms)
+                    self.leases.renew(entry, due_ms=due_ms, until_wall_ms=event.until_ms)
             case Commit():
                 progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
                 self._drop_leases(progress)
@@ -116,6 +131,12 @@ class ConsumerState:
                 line = self.locks.release(event, number=number, at_ms=at_ms)
                 if line is not None:
                     self.history.add_transition(line)
+            case LockExpired():
+                line = self.locks.expire(event, number=number, at_ms=at_ms)
+                if line is not None:
+                    self.history.add_transition(line)
+            case ReadInOrder():
+                self._note_order(event.group)
             case SentBack():
                 self._send_back(event)
             case Resent():
@@ -137,6 +158,11 @@ class ConsumerState:
                 progress.jump(event.queue_offset)
                 self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
                 self.operators.reset(event, at_ms=at_ms)
+            case LiteExpired():
+                self._expire_lite(event)
+            case LiteForgotten():
+                self.floors.pop((event.topic, 0), None)
+                self.gone_lites.pop(event.topic, None)
 
     def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
         """Return a group's progress in a queue, begun at `start` when it has none."""
@@ -234,6 +260,11 @@ class ConsumerState:
             progress.settle(offsets)
         self.failures.committed(*key, progress.floor)
 
+    def _note_order(self, group: str) -> None:
+        self.in_order[group] = None
+        if len(self.in_order) > IN_ORDER_MAX:
+            del self.in_order[next(iter(self.in_order))]
+
     def _due_ms(self, until_ms: int, at_ms: int) -> int:
         """Return a wall time of the past as a deadline on the monotonic clock.
 
@@ -263,6 +294,18 @@ class ConsumerState:
                     self.leases.take(entry, entry.offsets[entry.offsets < floor])
             progress.raise_to(floor)
             self.failures.committed(group, *key, progress.floor)
+
+    def _expire_lite(self, event: LiteExpired) -> None:
+        """Forget where groups are in a lite topic: whoever reads it again begins at its end."""
+        place = (event.topic, 0)
+        self.floors[place] = event.min_offset
+        self.gone_lites[event.topic] = event.log_offset
+        for group, progress in self._of_places.pop(place, {}).items():
+            self._drop_leases(progress)
+            del self.progress[group, *place]
+            self.failures.committed(group, *place, event.min_offset)
+            self.lost.pop((group, *place), None)
+            self.operators.forget((group, *place))
 
     def _drop_leases(self, progress: QueueProgress) -> None:
         for lease in list(progress.leases):
@@ -302,6 +345,8 @@ class ConsumerState:
             "transactions": self.transactions.dump(),
             "repeats": self.repeats.dump(),
             "operators": self.operators.dump(),
+            "in_order": list(self.in_order),
+            "gone_lites": list(self.gone_lites.items()),
         }
 
     def load(
@@ -329,6 +374,11 @@ class ConsumerState:
             self.repeats.load(content["repeats"])
         if "operators" in content:
             self.operators.load(content["operators"])
+        self.gone_lites = {
+            str(topic): _int(offset) for topic, offset in content.get("gone_lites", ())
+        }
+        for group in content.get("in_order", ()):
+            self._note_order(str(group))
 
     def _load_messages(
         self,

@@ -6,6 +6,7 @@ a search broken off by a cold read does not read anything twice.
 """
 
 from collections import OrderedDict
+from collections.abc import Set
 
 import numpy as np
 
@@ -56,6 +57,11 @@ class StoreTimes:
         """Forget the times of a queue that has got new gaps."""
         place = (queue.topic, queue.queue)
         for key in [key for key in self._times if key[:2] == place]:
+            del self._times[key]
+
+    def forget_topics(self, topics: Set[str]) -> None:
+        """Forget the times of topics whose queues begin at 0 again."""
+        for key in [key for key in self._times if key[0] in topics]:
             del self._times[key]
 
     def first_since(self, queue: ConsumeQueue, time_ms: int, *, wait: bool) -> int:

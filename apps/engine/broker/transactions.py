@@ -33,6 +33,7 @@ from apps.engine.derived.queueset import QueueSet
 from apps.engine.errors import (
     InvalidArgument,
     MalformedBatch,
+    MessageIllegal,
     Overloaded,
     SequenceTooOld,
     StoreDamaged,
@@ -42,7 +43,7 @@ from apps.engine.errors import (
 from apps.engine.limits import FETCH_BYTES_MAX, PENDING_TRANSACTIONS_MAX
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.transactiontypes import Begun, Ended, Outcome
-from apps.engine.types import RecordBatch, Special
+from apps.engine.types import RecordBatch, Special, TopicType
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,6 +102,8 @@ class Transactions:
             longest = self._config.transaction_ms_max
             raise InvalidArgument(f"check_immunity_ms must be 0 to {longest}, not {immunity_ms}")
         (checked,) = self._appender.check([batch])
+        if self._catalog.topic(batch.topic).type is TopicType.LITE:
+            raise MessageIllegal("a message of a lite topic has no transaction")
         if len(checked.sizes) != 1:
             raise MalformedBatch("a transaction has one message")
         if len(self._state.pending) >= PENDING_TRANSACTIONS_MAX:

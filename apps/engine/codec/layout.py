@@ -63,6 +63,9 @@ TRACE_VERSION = 1
 TRACE_RECALLED = "recalled"
 RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
+# A lite topic: the prefix, its parent, a bar and its name. Records name it in the property.
+LITE_PREFIX = "%LITE%"
+LITE_PROPERTY = "__LITE_TOPIC"
 # Topics no client may create or delete, nor, but for the traces, write to.
 SYSTEM_PREFIX = "rmq_sys_"
 

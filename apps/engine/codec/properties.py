@@ -27,6 +27,9 @@ PGROUP = "PGROUP"
 TRANSACTION_ID = "__transactionId__"
 TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+PRIORITY = "_SYS_MSG_PRIORITY_"
+TRACE_CONTEXT = "TRACE_CONTEXT"
+BORN_HOST = "__BORNHOST"
 
 # This product's own: where a failed message lay, each of its attempts, how many properties had no
 # room beside them, and who sent it again.
@@ -36,6 +39,8 @@ ORIGIN_OFFSET = "ORIGIN_OFFSET"
 RETRY_HISTORY = "RETRY_HISTORY"
 RESENT_BY = "RESENT_BY"
 RESENT_AT_MS = "RESENT_AT_MS"
+# Which client sent a half message, so that it is the first to be asked about it.
+PRODUCER_CLIENT = "PRODUCER_CLIENT"
 
 # Names of RocketMQ's own properties: a user may not set them under `properties`.
 RESERVED = frozenset(
@@ -51,7 +56,7 @@ RESERVED = frozenset(
     INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET INNER_NUM INNER_BASE DUP_INFO TRACE_CONTEXT
     PROPERTY_FORWARD_QUEUE_ID REDIRECT TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG __CRC32#
     PRODUCER_ID PRODUCER_SEQ ORIGIN_QUEUE ORIGIN_OFFSET RETRY_HISTORY RESENT_BY RESENT_AT_MS
-    LOST_PROPERTIES
+    LOST_PROPERTIES PRODUCER_CLIENT
     """.split()
 )
 

@@ -92,19 +92,25 @@ class ConsumeQueue:
         self._tail = bytearray()
 
     def resume(
-        self, *, min_offset: int, end: int, sums: Iterable[tuple[int, int, int]] = ()
+        self,
+        *,
+        min_offset: int,
+        end: int,
+        sums: Iterable[tuple[int, int, int]] = (),
+        tail: bytes = b"",
     ) -> None:
         """Take up what the files held at a checkpoint; later entries in them count as unwritten.
 
-        `sums` is what `sums` of then returned.
+        `sums` is what `sums` of then returned, `tail` what was in memory behind the files.
         """
         self._sums = {
             number: EntrySums.promised(first, min(end, self._first_of(number + 1)), crc)
             for number, first, crc in sums
         }
         self.min_offset = self.entries_from = min_offset
-        self.visible = self.end = self.flushed = end
-        self._tail.clear()
+        self.flushed = end
+        self._tail = bytearray(tail)
+        self.visible = self.end = end + len(tail) // QUEUE_ENTRY_BYTES
 
     @property
     def covered(self) -> int:
@@ -127,6 +133,17 @@ class ConsumeQueue:
             return 0
         first, last = np.searchsorted(self.lost, (start, stop)).tolist()
         return int(last - first)
+
+    @property
+    def tail(self) -> bytes:
+        """Return the entries that are in memory only."""
+        return bytes(self._tail)
+
+    def forget_files(self) -> bool:
+        """Close what is open of the queue's files; say whether it may have any."""
+        for number in self._sums:
+            self._files.forget(self.path(number))
+        return self.flushed > 0
 
     @property
     def unflushed(self) -> int:

@@ -5,10 +5,15 @@ the log is synced past them, so nobody reads what a power cut could take back.
 """
 
 import logging
+from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
+from heapq import nlargest
+from typing import Any, NamedTuple, Self
 
+from apps.engine.codec.layout import QUEUE_ENTRY_BYTES
+from apps.engine.codec.litenames import is_lite
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import FLUSH_ENTRIES, ConsumeQueue
 from apps.engine.derived.filecache import FileCache
@@ -21,6 +26,50 @@ from apps.engine.files.backend import Disk
 
 _log = logging.getLogger(__name__)
 CHECKPOINT = "checkpoint/consumequeue"
+# Entries of lite topics that stay in memory and in the checkpoint; of those that have more, so many
+# queues at a time get files: each new one takes milliseconds.
+_TAIL_ENTRIES = 64
+_TAILS_FLUSHED = 16
+
+
+class QueueRow(NamedTuple):
+    """A queue as the checkpoint has it: its files up to `filed`, and the entries behind them."""
+
+    topic: str
+    number: int
+    min_offset: int
+    filed: int
+    sums: Sequence[tuple[int, int, int]]
+    tail: bytes
+
+    @property
+    def end(self) -> int:
+        """Return where the queue ends."""
+        return self.filed + len(self.tail) // QUEUE_ENTRY_BYTES
+
+    @classmethod
+    def row(cls, queue: ConsumeQueue) -> list[object]:
+        """Return what a checkpoint is to say of a queue."""
+        row: list[object] = [
+            queue.topic, queue.queue, queue.entries_from, queue.flushed, queue.sums
+        ]  # fmt: skip
+        if queue.end > queue.flushed and is_lite(queue.topic):
+            row.append(b64encode(queue.tail).decode())
+        return row
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Self:
+        """Return what a row says. Raises TypeError or ValueError for anything else."""
+        topic, number, min_offset, filed, *more = row
+        sums = more[0] if more else ()
+        tail = b64decode(more[1], validate=True) if len(more) > 1 else b""
+        if len(tail) % QUEUE_ENTRY_BYTES:
+            raise ValueError(f"queue {topic}/{number} has a part of an entry")
+        return cls(str(topic), int(number), int(min_offset), int(filed), sums, tail)
+
+    def resume(self, queue: ConsumeQueue, *, min_offset: int) -> None:
+        """Let a queue go on as the row says, begun at `min_offset`."""
+        queue.resume(min_offset=min_offset, end=self.filed, sums=self.sums, tail=self.tail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +82,7 @@ class QueueCheckpoint:
     """The log must be synced up to here before the checkpoint may be written."""
     dispatched_offset: int
     begins: dict[tuple[str, int], int]
+    number: int
 
 
 class QueueSet:
@@ -56,6 +106,15 @@ class QueueSet:
         self.durable_offset = 0
         self._durable_begins: dict[tuple[str, int], int] = {}
         self._cleaned: dict[tuple[str, int], int] = {}
+        # Where queues that were left end: they are made again there when they are named.
+        self._left: dict[tuple[str, int], int] = {}
+        # Of those, the ones no checkpoint is to know any more, and how many were begun before.
+        self._omitted: dict[tuple[str, int], int] = {}
+        self._begun = 0
+        self._durable_number = 0
+        # Directories of queues that were left; of some of them a thread removes the files now.
+        self._empty: dict[tuple[str, int], None] = {}
+        self._emptying: set[tuple[str, int]] = set()
         # Files that are not what was written, in the order in which they are made again.
         self._damaged: dict[tuple[ConsumeQueue, int], None] = {}
         # Those of them that the log does not make again.
@@ -80,12 +139,11 @@ class QueueSet:
         if content is None or not log_start <= int(content["dispatched_offset"]) <= log_end:
             self._resume(begins)
             return log_start
-        for topic, number, min_offset, end, *sums in content["queues"]:
-            begin = min(begins.pop((topic, number), 0), end)
-            self.queue(topic, number).resume(
-                min_offset=max(min_offset, begin), end=end, sums=sums[0] if sums else ()
-            )
-            self._durable_begins[topic, number] = min_offset
+        for row in map(QueueRow.of, content["queues"]):
+            begin = min(begins.pop((row.topic, row.number), 0), row.end)
+            queue = self.queue(row.topic, row.number)
+            row.resume(queue, min_offset=max(row.min_offset, begin))
+            self._durable_begins[row.topic, row.number] = row.min_offset
         damaged = [queue for queue in self._queues.values() if not queue.is_whole()]
         if damaged:
             reason = f"files of {damaged[0].topic}/{damaged[0].queue} are not what was written"
@@ -117,6 +175,11 @@ class QueueSet:
                 condemn=self._condemn,
             )
             self._topics.setdefault(topic, {})[number] = queue
+            end = self._left.pop(key, None)
+            if end is not None:
+                queue.resume(min_offset=end, end=end)
+                self._omitted.pop(key, None)
+                self._empty.pop(key, None)
         return queue
 
     def find(self, topic: str, number: int) -> ConsumeQueue | None:
@@ -161,22 +224,32 @@ class QueueSet:
     def begin_checkpoint(self) -> QueueCheckpoint:
         """Write out what is in memory and say what must be synced before it counts."""
         self._failpoints.hit("derived.before_flush")
+        short = [queue for queue in self._dirty_queues if is_lite(queue.topic)]
+        self._dirty_queues.difference_update(short)
+        # A file of its own costs a lite topic more than all else about it.
+        long = [queue for queue in short if queue.unflushed >= _TAIL_ENTRIES]
+        self._dirty_queues.update(nlargest(_TAILS_FLUSHED, long, key=lambda q: q.unflushed))
         for queue in list(self._dirty_queues):
             self._flush(queue)
         self._failpoints.hit("derived.after_flush")
         paths = tuple(self._dirty_paths.union(self._unsynced_paths))
         self._dirty_paths.clear()
         self._unsynced_paths.clear()
-        queues = [
-            [q.topic, q.queue, q.entries_from, q.flushed, q.sums] for q in self._queues.values()
+        queues = [QueueRow.row(queue) for queue in self._queues.values()]
+        queues += [
+            [*place, end, end, []]
+            for place, end in self._left.items()
+            if place not in self._omitted
         ]
+        self._begun += 1
         # Where a full disk kept entries in memory, the checkpoint may not claim them.
         whole = not self._dirty_queues
         offset = self.dispatched_offset if whole else self.checkpoint_offset
         content: dict[str, object] = {"dispatched_offset": offset, "queues": queues}
         return QueueCheckpoint(
             content=content,
-            begins={(q.topic, q.queue): q.entries_from for q in self._queues.values()},
+            begins={(q.topic, q.queue): q.entries_from for q in self._queues.values()} | self._left,
+            number=self._begun,
             paths=paths,
             log_offset=self.dispatched_offset,
             dispatched_offset=offset,
@@ -204,6 +277,7 @@ class QueueSet:
             atomic.replace(self._disk, CHECKPOINT, checkpoint.content, failpoints=self._failpoints)
             self.durable_offset = checkpoint.dispatched_offset
             self._durable_begins = checkpoint.begins
+            self._durable_number = checkpoint.number
 
         self.checkpoint_offset = checkpoint.dispatched_offset
         return write
@@ -215,22 +289,94 @@ class QueueSet:
         so that a crash at any moment finds the entries it begins with.
         """
         paths: list[str] = []
+        emptying: list[tuple[str, int]] = []
         for place, begin in self._durable_begins.items():
             queue = self._queues.get(place)
             first_file = begin // self._file_entries
+            if queue is None and self._left.get(place) == begin and place in self._empty:
+                del self._empty[place]
+                emptying.append(place)
             if queue is None or self._cleaned.get(place, 0) >= first_file:
                 continue
             paths += queue.paths_below(begin)
             self._cleaned[place] = first_file
+
+        self._emptying.update(emptying)
 
         def remove() -> int:
             for path in paths:
                 self._disk.remove(path)
             for directory in {path.rpartition("/")[0] for path in paths}:
                 self._disk.sync_directory(directory)
-            return len(paths)
+            count = len(paths)
+            for place in emptying:
+                count += self._remove_files(queue_directory(*place))
+                self._emptying.discard(place)
+            return count
 
         return remove
+
+    def _remove_files(self, directory: str) -> int:
+        """Remove a queue's directory, and its topic's where that is empty; for a thread."""
+        if not self._disk.exists(directory):
+            return 0
+        names = self._disk.names(directory)
+        for name in names:
+            self._disk.remove(f"{directory}/{name}")
+        self._disk.sync_directory(directory)
+        while directory.count("/") and not self._disk.names(directory):
+            self._disk.remove_directory(directory)
+            directory = directory.rpartition("/")[0]
+            self._disk.sync_directory(directory)
+        return len(names)
+
+    # --- queues that are left ------------------------------------------------------------------
+
+    def leave(self, queue: ConsumeQueue) -> None:
+        """Forget a queue but for where it ends; named again, it goes on there, empty.
+
+        All of it is synced, and readers see none of it any more. Its files go once a checkpoint on
+        the disk says so.
+        """
+        assert queue.end == queue.visible == queue.min_offset
+        place = (queue.topic, queue.queue)
+        del self._queues[place]
+        numbers = self._topics[queue.topic]
+        del numbers[queue.queue]
+        if not numbers:
+            del self._topics[queue.topic]
+        if queue.end:
+            self._left[place] = queue.end
+        self._dirty_queues.discard(queue)
+        self._cleaned.pop(place, None)
+        for damaged in [one for one in self._damaged if one[0] is queue]:
+            del self._damaged[damaged]
+        self._lost = {one for one in self._lost if one[0] is not queue} if self._lost else set()
+        if queue.forget_files():
+            self._empty[place] = None
+
+    def left_end(self, topic: str, number: int) -> int | None:
+        """Return where a queue that was left ends; None for any other."""
+        return self._left.get((topic, number))
+
+    def omit(self, topic: str, number: int) -> None:
+        """Have no checkpoint know any more of a queue that was left."""
+        if (topic, number) in self._left:
+            self._omitted.setdefault((topic, number), self._begun)
+
+    def is_omitted(self, topic: str, number: int) -> bool:
+        """Say whether the checkpoint on the disk knows nothing of a queue that was to be omitted.
+
+        No older one will be written any more, and no message has come since that was asked for.
+        """
+        begun = self._omitted.get((topic, number))
+        return begun is not None and self._durable_number > begun
+
+    def drop(self, topic: str, number: int) -> None:
+        """Forget where a queue ends that is omitted: named again, it begins at 0."""
+        assert self.is_omitted(topic, number)
+        place = (topic, number)
+        del self._left[place], self._omitted[place]
 
     # --- files that are made again -------------------------------------------------------------
 
@@ -293,6 +439,8 @@ class QueueSet:
         self._files.close()
 
     def _flush(self, queue: ConsumeQueue) -> None:
+        if (queue.topic, queue.queue) in self._emptying:
+            return  # Its directory is being removed: they stay in memory until that is over.
         try:
             self._dirty_paths.update(queue.flush())
         except Busy:

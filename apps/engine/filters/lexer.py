@@ -25,14 +25,15 @@ KEYWORDS = frozenset(
 INTEGER_MAX = (1 << 63) - 1
 
 FLOAT_PATTERN = r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+"
-# Repetitions give nothing back where that could not help, so that no text makes them slow.
+# What a repetition takes and what ends it are never the same, so that no text makes them slow.
+# Possessive ones would say so, but Python before 3.11.5 matches those of groups wrongly.
 _TOKEN = re.compile(
     rf"""
-      (?P<blank>   [ \t\r\n\f]++ | --[^\r\n]*+ | /\*(?:[^*]|\*(?!/))*+\*/ )
+      (?P<blank>   [ \t\r\n\f]+ | --[^\r\n]* | /\*(?:[^*]|\*(?!/))*\*/ )
     | (?P<float>   {FLOAT_PATTERN} )
-    | (?P<integer> [0-9]++ )
-    | (?P<text>    '(?:[^']|'')*+' )
-    | (?P<name>    [A-Za-z_$][A-Za-z0-9_$]*+ )
+    | (?P<integer> [0-9]+ )
+    | (?P<text>    '(?:[^']|'')*'(?!') )
+    | (?P<name>    [A-Za-z_$][A-Za-z0-9_$]* )
     | (?P<operator> <> | <= | >= | [=<>+\-(),] )
     """,
     re.VERBOSE,

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from apps.engine.grouptypes import (
     GroupHistory,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -108,6 +109,10 @@ class ControlVerbs:
     def history(self, after: int) -> GroupHistory:
         """Return the lines of history behind a number; see EngineControl."""
         return self._host.broker.history(after)
+
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        """Return how often locks were refused in each minute; see EngineControl."""
+        return self._host.broker.locks.refused.since(since_ms)
 
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         """Return what one group or all have left to do, by group, topic and queue."""

@@ -1,10 +1,11 @@
 """Verbs of delayed messages, for people: list, recall, send now. Knows when to wait."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from apps.engine.delaytypes import DelayedPage, DelayStatus, Recall
+from apps.engine.delaytypes import DelayedCopies, DelayedPage, DelayStatus, Recall
 from apps.engine.local.host import Host
 
 
@@ -45,6 +46,19 @@ class DelayVerbs:
             messages_max=messages_max,
         )
         return await self._host.patiently(lambda wait: listing(wait=wait))
+
+    async def delayed_copies(self, message_id: str) -> DelayedCopies:
+        """Find what waits of a message in delay levels; see EngineControl."""
+        host = self._host
+        host.check_serving()
+        with host.writing():
+            # What was taken in for the index is written first, where it was not.
+            search = host.broker.levellist.search(message_id)
+        while not search.is_done:
+            await host.patiently(lambda wait: search.step(wait=wait))
+            # A step at a time, so that nobody waits for more than one.
+            await asyncio.sleep(0)
+        return host.broker.levellist.still_waiting(search.result())
 
     def delay_status(self) -> DelayStatus:
         """Return the counters of messages with a delay of their own."""

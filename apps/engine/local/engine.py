@@ -28,6 +28,7 @@ from apps.engine.local.delays import DelayVerbs
 from apps.engine.local.failures import FailureVerbs
 from apps.engine.local.groups import GroupVerbs
 from apps.engine.local.host import Host
+from apps.engine.local.lites import LiteVerbs, end_lites
 from apps.engine.local.mender import mend
 from apps.engine.local.messages import MessageVerbs
 from apps.engine.local.operators import OperatorVerbs
@@ -41,6 +42,7 @@ class LocalEngine(
     DelayVerbs,
     FailureVerbs,
     GroupVerbs,
+    LiteVerbs,
     OperatorVerbs,
     RetentionVerbs,
     TransactionVerbs,
@@ -63,6 +65,7 @@ class LocalEngine(
         self._host.keep_running(bury_expired(self._host))
         self._host.keep_running(deliver_delayed(self._host))
         self._host.keep_running(move_delayed(self._host))
+        self._host.keep_running(end_lites(self._host))
         self._compactor = Compactor(self._host)
         self._host.keep_running(self._compactor.run())
         self._host.keep_running(mend(self._host, broker.queues))

@@ -6,7 +6,7 @@ Knows no verbs.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Sequence, Set
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -16,7 +16,7 @@ from apps.engine.broker.core import Broker
 from apps.engine.broker.hold import Holds, Key
 from apps.engine.broker.journal import Assigned, Commit, Event, LockGranted, LockReleased
 from apps.engine.broker.operatorevents import HeadPassed, OffsetReset, QueueSuspended
-from apps.engine.codec.layout import RETRY_PREFIX
+from apps.engine.codec.layout import LITE_PREFIX, RETRY_PREFIX
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead
 from apps.engine.errors import EngineError, Overloaded, Stopping, SyncFailed, SyncStuck, WriteFailed
@@ -41,6 +41,11 @@ _COLD_READS_MAX = 100_000
 def checks_key(producer_group: str) -> Key:
     """Return what a producer waits for that waits for checks; no group can have such a name."""
     return (f"checks of {producer_group}",)
+
+
+def lite_key(group: str, client_id: str) -> Key:
+    """Return what a client waits for that receives from lite topics; no group has such a name."""
+    return (f"lite topics of {client_id} in {group}",)
 
 
 class _Writing:
@@ -96,10 +101,14 @@ class Host:
         self.commits.on_synced(self._synced)
         broker.recorder.on_event(self._recorded_event)
         broker.recorder.on_stored(self._stored)
+        broker.literead.sets.on_ready = lambda *who: self.holds.wake([lite_key(*who)])
         self._warming: asyncio.Future[None] = self.loop.create_future()
         self._warming.set_result(None)
         self._leases = Timer(broker.clock, broker.state.leases.next_due_ms, self._expire_leases)
         self._members = Timer(broker.clock, broker.membership.next_look_ms, self._look_at_members)
+        self._locks = Timer(
+            broker.clock, broker.locks.expiries.next_look_ms, self._note_expired_locks
+        )
         self._checks = Timer(broker.clock, broker.checks.next_due_ms, self._wake_for_checks)
         self.arm_timers()
         self._checkpointing = asyncio.Lock()
@@ -120,6 +129,7 @@ class Host:
         await asyncio.gather(*self._background, return_exceptions=True)
         self._leases.cancel()
         self._members.cancel()
+        self._locks.cancel()
         self._checks.cancel()
         self.holds.release()
         await asyncio.gather(self._warming, return_exceptions=True)
@@ -243,10 +253,11 @@ class Host:
         self._background.append(asyncio.create_task(work))
 
     def arm_timers(self) -> None:
-        """Be called back when the next lease or member falls due."""
+        """Be called back when the next lease, member or lock falls due."""
         if self.stopped is None:
             self._leases.arm()
             self._members.arm()
+            self._locks.arm()
 
     def arm_checks(self) -> None:
         """Be called back when the next check of a transaction is due that somebody waits for."""
@@ -285,7 +296,20 @@ class Host:
 
     def _stored(self, appended: Sequence[Appended]) -> None:
         self.warm_ahead()
-        if any(self.holds.is_awaited((item.topic, item.queue)) for item in appended):
+        self.note_written(
+            [(item.topic, item.queue) for item in appended], self.broker.log.written_offset
+        )
+
+    def note_written(self, places: Iterable[tuple[str, int]], log_end: int) -> None:
+        """Have what was written synced soon where somebody waits for it."""
+        is_awaited = False
+        for place in places:
+            if place[0].startswith(LITE_PREFIX):
+                for client in self.broker.literead.sets.stored(place[0], log_end):
+                    key = lite_key(client.group, client.client_id)
+                    is_awaited = is_awaited or self.holds.is_awaited(key)
+            is_awaited = is_awaited or self.holds.is_awaited(place)
+        if is_awaited:
             # Readers see only what is synced, so one who waits is a reason to sync.
             self.commits.request_sync()
 
@@ -302,6 +326,17 @@ class Host:
         except EngineError as error:
             # Members are looked at again with the next heartbeat of their group, and by the beat.
             _log.warning("queues were not shared out: %s", error)
+
+    def _note_expired_locks(self) -> None:
+        try:
+            with self.writing():
+                self.broker.locks.expiries.note()
+        except EngineError as error:
+            # Who takes such a lock is told of in any case, as one who took it over.
+            _log.warning("lock_expiries_not_written", extra={"error": str(error)})
+            return
+        # History tells only what is synced; without another write that might take long.
+        self.commits.request_sync()
 
     async def _look_regularly(self) -> None:
         while True:

@@ -1,7 +1,7 @@
 """Verbs of messages: send, pull, receive, settle. Knows when to wait; decides nothing else."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,7 @@ from apps.engine.broker.sharing import SharedFrames, Written
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.limits import INVISIBLE_MS_MAX
 from apps.engine.local.burials import bury_failures
-from apps.engine.local.host import Host
+from apps.engine.local.host import Host, lite_key
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.types import (
     AckMode,
@@ -72,11 +72,7 @@ class MessageVerbs:
         with host.writing():
             appended, frame_end = host.broker.appender.write(checked)
         host.warm_ahead()
-        for batch in checked:
-            if host.holds.is_awaited((batch.topic, batch.queue)):
-                # Readers see only what is synced, so one who waits is a reason to sync.
-                host.commits.request_sync()
-                break
+        host.note_written([(batch.topic, batch.queue) for batch in checked], frame_end)
         return appended, frame_end
 
     async def pull(self, request: PullRequest) -> PullResult:
@@ -107,7 +103,7 @@ class MessageVerbs:
                     deadline,
                     is_unsynced=queue.end > queue.visible,
                     hashes=compile_filter(request.filter, request.filter_type).hashes,
-                    is_due=partial(broker.is_pull_due, request, queue),
+                    is_due=partial(broker.is_pull_due, request),
                 )
 
     def _pull_once(self, request: PullRequest, wait: bool) -> PullResult:
@@ -143,6 +139,9 @@ class MessageVerbs:
             if result.has_more:
                 await asyncio.sleep(0)
                 continue
+            if request.is_lite:
+                await self._wait_for_lites(request, deadline)
+                continue
             places = broker.pop.places(request)
             queues = [q for place in places if (q := broker.queues.find(*place)) is not None]
             locked: list[Key] = [(request.group, *place) for place in result.blocked]
@@ -153,6 +152,20 @@ class MessageVerbs:
                     is_unsynced=any(queue.end > queue.visible for queue in queues),
                     hashes=compile_filter(request.filter, request.filter_type).hashes,
                 )
+
+    async def _wait_for_lites(self, request: ReceiveRequest, deadline: float) -> None:
+        """Return when one of a client's lite topics may have something for it."""
+        host, broker = self._host, self._host.broker
+        who = (request.group, request.client_id)
+        lites = broker.literead
+        seen = broker.sessions.waiting(*who, request.topics)
+        with seen, lites.sets.waiting(*who):
+            await host.park(
+                [lite_key(*who)],
+                deadline,
+                is_unsynced=lites.waits_for_sync(*who, broker.log.synced_offset),
+                is_due=partial(lites.is_due, *who),
+            )
 
     async def ack(
         self, group: str, handles: Sequence[str], *, epoch: int | None = None
@@ -176,6 +189,7 @@ class MessageVerbs:
         host.check_serving()
         host.broker.fencing.check_settle(group, handles, epoch=epoch)
         check_delay(delay_level, delay_ms, delay_ms_max=INVISIBLE_MS_MAX)
+        places = self._awaited_places(group, handles)
         last = settler.last_failures(group, handles, delay_level=delay_level)
         buried = await bury_failures(host, last, reason=reason)
         settle = partial(
@@ -187,6 +201,7 @@ class MessageVerbs:
             reason=reason,
         )
         results = await self._settled(group, handles, epoch, settle)
+        host.holds.wake((group, *place) for place in places)
         done = SettleResult(outcome=Settled.OK)
         return [done if index in buried else result for index, result in enumerate(results)]
 
@@ -198,6 +213,15 @@ class MessageVerbs:
             self._host.broker.settler.extend, group, handles, invisible_ms=invisible_ms
         )
         return await self._settled(group, handles, epoch, settle)
+
+    async def renew(
+        self, group: str, tokens: Sequence[str], *, invisible_ms: int
+    ) -> list[SettleResult]:
+        """Keep leases for longer under their own names; see EngineAPI."""
+        renew = partial(self._host.broker.settler.renew, group, tokens, invisible_ms=invisible_ms)
+        results = await self._settled(group, (), None, renew)
+        self._host.arm_timers()
+        return results
 
     async def _settled(
         self,
@@ -211,8 +235,15 @@ class MessageVerbs:
         host.check_serving()
         with host.writing():
             host.broker.fencing.check_settle(group, handles, epoch=epoch)
+            places = self._awaited_places(group, handles)
             results = settle()
+        host.holds.wake((group, *place) for place in places)
         return await host.recorded(results)
+
+    def _awaited_places(self, group: str, handles: Sequence[str]) -> Collection[tuple[str, int]]:
+        """Return the queues that receives in order may be waiting for until these are settled."""
+        broker = self._host.broker
+        return broker.settler.places(group, handles) if broker.pop.was_ordered(group) else ()
 
 
 def _keys(request: PullRequest) -> list[Key]:

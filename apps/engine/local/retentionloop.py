@@ -87,7 +87,9 @@ class Cleaner:
     async def _hide_by_topic(self) -> None:
         """Hide what is too old for its topic, whatever becomes of its segment."""
         host, retention = self._host, self._retention
-        for queue, before_ms in retention.timed_queues():
+        for number, (queue, before_ms) in enumerate(retention.timed_queues()):
+            if number % _QUEUES_AT_ONCE == _QUEUES_AT_ONCE - 1:
+                await asyncio.sleep(0)
             first = await host.patiently(partial(_first_kept, retention, queue, before_ms))
             place = (queue.topic, queue.queue)
             # Somebody may have it in hand: then it is hidden when that is over.

@@ -1,7 +1,7 @@
 """Entries of one consume queue out of its files, as a checkpoint promised them.
 
 Knows entries and files of entries; a file's name says which entry is its first, so no setting has
-to be known.
+to be known. The last entries of a lite topic are in the checkpoint.
 """
 
 from bisect import bisect_right
@@ -11,12 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apps.engine.codec.layout import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
+from apps.engine.codec.litenames import is_lite
 from apps.engine.derived.names import queue_directory
+from apps.engine.derived.queueset import CHECKPOINT, QueueRow
 from apps.engine.errors import StoreDamaged
+from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
 
 IsBefore = Callable[[int, np.void], bool | None]
 """Says of a queue offset and its entry whether it lies before what is looked for; None: unknown."""
+
+
+_NOTHING = np.empty(0, dtype=QUEUE_ENTRY)
+
+
+def _tail_of(disk: Disk, topic: str, queue: int) -> tuple[int, NDArray[np.void]]:
+    """Return where the entries begin that the checkpoint itself has of a queue, and those."""
+    content = atomic.load(disk, CHECKPOINT)
+    for row in () if content is None else content["queues"]:
+        if row[0] == topic and row[1] == queue:
+            found = QueueRow.of(row)
+            return found.filed, np.frombuffer(found.tail, dtype=QUEUE_ENTRY)
+    return 0, _NOTHING
 
 
 class EntryFiles:
@@ -28,11 +44,16 @@ class EntryFiles:
         self._directory = queue_directory(topic, queue)
         names = [name for name in disk.names(self._directory) if name.isdigit()]
         self._bases = [int(name) // QUEUE_ENTRY_BYTES for name in names]
+        self._tail_from, self._tail = 0, _NOTHING
+        if is_lite(topic):
+            self._tail_from, self._tail = _tail_of(disk, topic, queue)
 
     @property
     def first(self) -> int | None:
-        """Return the first queue offset a file could have an entry for; None without any file."""
-        return self._bases[0] if self._bases else None
+        """Return the first queue offset there could be an entry for; None where there is none."""
+        if not self._bases:
+            return self._tail_from if len(self._tail) else None
+        return self._bases[0]
 
     def read(self, start: int, stop: int) -> NDArray[np.void]:
         """Return the entries of queue offsets `start` up to, not with, `stop`: QUEUE_ENTRY[n].
@@ -42,6 +63,13 @@ class EntryFiles:
         found = np.empty(stop - start, dtype=QUEUE_ENTRY)
         view = found.view(np.uint8).data if len(found) else memoryview(b"")
         at = start
+        if stop > self._tail_from and len(self._tail):
+            first = max(start, self._tail_from)
+            behind = self._tail[first - self._tail_from : stop - self._tail_from]
+            if first + len(behind) < stop:
+                raise StoreDamaged(f"{self._directory} has no entry of queue offset {stop - 1}")
+            found[first - start :] = behind
+            stop = first
         while at < stop:
             number = bisect_right(self._bases, at) - 1
             if number < 0:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from apps.engine.broker import catalogfile
 from apps.engine.broker.catalog import FILE as CATALOG
 from apps.engine.codec import layout
-from apps.engine.derived.queueset import CHECKPOINT
+from apps.engine.derived.queueset import CHECKPOINT, QueueRow
 from apps.engine.errors import InvalidArgument, StoreDamaged, UnknownQueue, UnknownTopic
 from apps.engine.files import atomic
 from apps.engine.files.backend import Disk
@@ -37,7 +37,7 @@ _SYSTEM = (
     layout.HALF_OP_TOPIC,
     layout.GIVEN_UP_TOPIC,
 )
-_OWN = (*_SYSTEM, layout.RETRY_PREFIX, layout.DEAD_LETTER_PREFIX)
+_OWN = (*_SYSTEM, layout.RETRY_PREFIX, layout.DEAD_LETTER_PREFIX, layout.LITE_PREFIX)
 _OFFSETS = np.dtype(np.int64)
 
 
@@ -250,8 +250,8 @@ class StoreView:
             return self.store.segments.start
         try:
             self._known = {
-                (str(topic), int(queue)): _Known(int(begin), int(end))
-                for topic, queue, begin, end, *_ in content["queues"]
+                (row.topic, row.number): _Known(row.min_offset, row.end)
+                for row in map(QueueRow.of, content["queues"])
             }
             return int(content["dispatched_offset"])
         except (KeyError, TypeError, ValueError) as error:

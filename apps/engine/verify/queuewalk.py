@@ -9,7 +9,7 @@ import numpy as np
 from apps.engine.codec.layout import QUEUE_ENTRY_BYTES
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
-from apps.engine.derived.queueset import CHECKPOINT, QueueSet
+from apps.engine.derived.queueset import CHECKPOINT, QueueRow, QueueSet
 from apps.engine.derived.stretch import Stretch
 from apps.engine.errors import EngineError
 from apps.engine.failpoints import Failpoints
@@ -41,10 +41,10 @@ def _compared(
 ) -> Iterator[Finding]:
     begins = {(topic, number): offset for topic, number, offset in store.retained.queues}
     ends = dict(begins)
-    for topic, number, min_offset, end, *sums in rows:
-        queue = queues.queue(topic, number)
-        begin = min(begins.get((topic, number), 0), end)
-        queue.resume(min_offset=max(min_offset, begin), end=end, sums=sums[0] if sums else ())
+    for row in map(QueueRow.of, rows):
+        queue = queues.queue(row.topic, row.number)
+        begin = min(begins.get((row.topic, row.number), 0), row.end)
+        row.resume(queue, min_offset=max(row.min_offset, begin))
         if not queue.is_whole():
             detail = "its files are not what was written"
             yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
@@ -68,8 +68,8 @@ def _compared(
                 queue.resume(min_offset=0, end=0)
                 continue
             wrong = np.flatnonzero(kept != entries[: len(kept)].astype(kept.dtype))
-            for row in wrong.tolist():
-                detail = f"entry {first + row} is not that of its record"
+            for at in wrong.tolist():
+                detail = f"entry {first + at} is not that of its record"
                 yield Finding(kind=Kind.QUEUES, place=_name(queue), detail=detail)
     for queue in queues:
         end = ends.get((queue.topic, queue.queue), queue.min_offset)

@@ -3,6 +3,7 @@
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.fences import Fences
 from apps.engine.broker.journal import Event, LockGranted, LockReleased, decode_event, encode_event
+from apps.engine.broker.lockevents import LockExpired
 from apps.engine.broker.locktable import LockTable
 from apps.engine.broker.queuelocks import QueueLocks
 from apps.engine.errors import LockLost, StoreFull
@@ -62,6 +63,7 @@ class LockBench:
         self.locks = QueueLocks(
             self.table,
             self.record,
+            lambda events: [self.record(event) for event in events],
             catalog=self.catalog,
             clock=self.clock,
             fences=Fences(self.store_epoch),
@@ -91,6 +93,8 @@ class LockBench:
         """Change the table as the broker's state does."""
         if isinstance(event, LockGranted):
             return self.table.grant(event, number=number, at_ms=at_ms)
+        if isinstance(event, LockExpired):
+            return self.table.expire(event, number=number, at_ms=at_ms)
         assert isinstance(event, LockReleased)
         return self.table.release(event, number=number, at_ms=at_ms)
 

@@ -16,6 +16,7 @@ from apps.engine.types import (
     CatalogSnapshot,
     ConsumeFrom,
     GroupSpec,
+    LiteModel,
     Strategy,
     TopicSpec,
     TopicType,
@@ -29,6 +30,7 @@ TOPICS = st.builds(
     type=st.sampled_from(TopicType),
     perm=st.sampled_from([0, 2, 4, 6]),
     write_queue_count=st.none() | st.integers(0, 1024),
+    lite_ttl_ms=st.none() | st.integers(1, 2**40),
 )
 TIMES = st.none() | st.integers(0, 2**40)
 GROUPS = st.builds(
@@ -48,6 +50,7 @@ GROUPS = st.builds(
     consume_from_ms=TIMES,
     retry_max=TIMES,
     access_lock_ms=TIMES,
+    lite_model=st.sampled_from(LiteModel),
 )
 
 

@@ -16,12 +16,15 @@ from apps.engine.broker.journal import (
     Extend,
     LockGranted,
     LockReleased,
+    Renew,
     Return,
     Settle,
     Trim,
     decode_event,
     encode_event,
 )
+from apps.engine.broker.liteevents import LiteExpired, LiteForgotten
+from apps.engine.broker.lockevents import LockExpired
 from apps.engine.broker.operatorevents import HeadPassed, OffsetReset, QueueSuspended
 from apps.engine.errors import StoreDamaged
 from apps.engine.grouptypes import LockChange
@@ -47,9 +50,12 @@ EVENTS: list[Event] = [
     OffsetReset(
         group="g", topic="t", queue=3, queue_offset=7, before=1 << 40, fence=5, reset_id="r",
     ),
+    LiteExpired(topic="%LITE%chats|ann", min_offset=1 << 40, log_offset=1 << 50),
+    LiteForgotten(topic="%LITE%chats|ann"),
     Settle(lease=5, runs=RUNS),
     Return(lease=5, visible_ms=1_700_000_000_000, runs=RUNS, reason="zu spät"),
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),
+    Renew(lease=1 << 40, until_ms=1_700_000_060_000),
     Commit(group="g", topic="t", queue=0, queue_offset=1 << 50),
     Trim(topic="t", queue=1, min_offset=12),
     Retired(topic="t", queue=1, min_offset=1 << 40),
@@ -103,6 +109,8 @@ def test_the_bytes_of_a_lock_are_pinned() -> None:
 
     assert granted.hex() == "080001670001740000000700016300000000000000050000"
     assert released.hex() == "0900016700017400000007000000000000000501000178"
+    expired = encode_event(LockExpired(**place, epoch=5, late_ms=258))
+    assert expired.hex() == "180001670001740000000700000000000000050000000000000102"
 
 
 names = st.text(max_size=300)
@@ -137,6 +145,14 @@ queues = st.integers(0, 2**32 - 1)
             epoch=fences,
             change=st.sampled_from([LockChange.RELEASED, LockChange.FORCED]),
             reason=names,
+        ),
+        st.builds(
+            LockExpired,
+            group=names,
+            topic=names,
+            queue=queues,
+            epoch=fences,
+            late_ms=st.integers(0, 2**53),
         ),
     )
 )

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from apps.engine.broker.journal import LockReleased
+from apps.engine.broker.journal import LockReleased, decode_event, encode_event
+from apps.engine.broker.lockevents import ReadInOrder
+from apps.engine.broker.state import ConsumerState
 from apps.engine.caretypes import CareAct
 from apps.engine.errors import (
     HeadMoved,
@@ -184,6 +186,39 @@ def test_a_group_that_reads_in_no_order_has_no_head(bench: FailureBench) -> None
 
     bench.receive(ordered=True, most=1)
     assert bench.attend(SKIP, 0).head == 1
+
+
+def test_a_group_that_only_receives_in_order_is_known_after_a_restart(bench: FailureBench) -> None:
+    bench.publish()
+    bench.send(3)
+    bench.receive(ordered=True, most=1, invisible_ms=1_000)
+    bench.restart()
+    bench.clock.advance(1_000)
+
+    assert bench.attend(SKIP, 0).head == 1
+
+
+def test_it_is_known_from_the_journal_as_well(bench: FailureBench) -> None:
+    events = [decode_event(encode_event(ReadInOrder(group=name))) for name in ("g", "größer")]
+    state = ConsumerState(bench.clock)
+
+    for number, event in enumerate(events):
+        state.apply(event, number=number, at_ms=0)
+
+    assert list(state.in_order) == ["g", "größer"]
+
+
+def test_that_a_group_receives_in_order_is_written_down_once(bench: FailureBench) -> None:
+    bench.publish()
+    bench.send(3)
+    written = []
+    bench.broker.recorder.on_event(written.append)
+
+    for _ in range(3):
+        bench.receive(ordered=True, most=1, invisible_ms=1_000)
+        bench.clock.advance(1_000)
+
+    assert [type(event).__name__ for event in written].count("ReadInOrder") == 1
 
 
 def test_what_was_sent_back_is_no_head_any_more(bench: FailureBench) -> None:

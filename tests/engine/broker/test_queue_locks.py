@@ -49,11 +49,11 @@ def test_refusals_are_counted_by_queue_until_the_queue_is_gone() -> None:
     for _ in range(3):
         bench.locks.acquire(GROUP, "b", [place(0), place(1)])
 
-    assert bench.locks.refusals(GROUP, "orders", 0) == 3
-    assert bench.locks.refusals(GROUP, "orders", 1) == 0
+    assert bench.locks.refused.total(GROUP, "orders", 0) == 3
+    assert bench.locks.refused.total(GROUP, "orders", 1) == 0
     bench.publish("bills")
     bench.locks.forget_expired()
-    assert bench.locks.refusals(GROUP, "orders", 0) == 0
+    assert bench.locks.refused.total(GROUP, "orders", 0) == 0
 
 
 def test_groups_lock_the_same_queue_without_each_other() -> None:

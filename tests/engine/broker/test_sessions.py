@@ -145,3 +145,14 @@ def test_the_limit_holds_where_everybody_waits() -> None:
 
     assert during == ["second"]
     assert known(sessions) == ["first"]
+
+
+def test_a_client_is_what_it_said_last_and_stays_so_where_it_says_nothing() -> None:
+    sessions = Sessions(ManualClock(), sessions_max=10)
+    sessions.see(*request("c", "a"), software="JAVA 5.0.4", address="10.0.0.1")
+    sessions.see(*request("c", "b"), software="JAVA 5.2.1", address="10.0.0.2")
+    sessions.see(*request("c", "b"))
+
+    (client,) = sessions.clients()
+
+    assert (client.software, client.address) == ("JAVA 5.2.1", "10.0.0.2")

@@ -41,6 +41,7 @@ from apps.engine.types import (
     RecordBatch,
     Settled,
     TopicSpec,
+    TopicType,
 )
 
 CONFIG = EngineConfig(segment_bytes=64 * MIB, reserve_bytes=0)
@@ -48,6 +49,7 @@ CATALOG = CatalogSnapshot(
     version=1,
     topics={
         "orders": TopicSpec(name="orders", queue_count=2),
+        "urgent": TopicSpec(name="urgent", queue_count=3, type=TopicType.PRIORITY),
         "closed": TopicSpec(name="closed", queue_count=1, perm=PERM_READ),
         "more": TopicSpec(name="more", queue_count=1),
         "blind": TopicSpec(name="blind", queue_count=1, perm=PERM_WRITE),
@@ -321,6 +323,31 @@ async def test_a_high_queue_goes_first_again_when_something_comes_back(engine: L
     received = await receive(engine, high_queue_first=True)
 
     assert [(body, attempt) for _, body, attempt in received] == [(b"high", 2), (b"low", 1)]
+
+
+async def test_a_topic_of_priorities_is_read_from_its_highest_queue_without_being_asked(
+    engine: LocalEngine,
+) -> None:
+    batches = [a_batch(b"%d" % number, topic="urgent", queue=number) for number in (1, 0, 2)]
+    await engine.append(batches, ack=AckMode.SYNC)
+
+    received = [await receive(engine, topics=("urgent",), messages_max=1) for _ in range(2)]
+    await engine.append([a_batch(b"2, later", topic="urgent", queue=2)], ack=AckMode.SYNC)
+    rest = await receive(engine, topics=("urgent",))
+
+    assert [body for ((_, body, _),) in received] == [b"2", b"1"]
+    assert [body for _, body, _ in rest] == [b"2, later", b"0"]
+
+
+async def test_no_queue_starves_beside_a_topic_of_priorities(engine: LocalEngine) -> None:
+    """Both topics and the queues of the plain one take turns; only priorities hold others up."""
+    busy = [b"%d" % number for number in range(16)]
+    batches = [a_batch(*busy, queue=0), a_batch(b"waits", queue=1)]
+    await engine.append([*batches, a_batch(*busy, topic="urgent", queue=1)], ack=AckMode.SYNC)
+
+    got = [await receive(engine, topics=("orders", "urgent"), messages_max=1) for _ in range(4)]
+
+    assert b"waits" in [body for ((_, body, _),) in got]
 
 
 async def test_high_queues_of_one_topic_do_not_hold_up_another_topic(engine: LocalEngine) -> None:

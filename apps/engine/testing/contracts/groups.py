@@ -190,8 +190,27 @@ class GroupControlContract(ControlFixtures):
             epoch=answer.locked[0].epoch,
             acquired_ms=acquired_ms,
             expires_in_ms=-1_000,
+            lease_ms=60_000,
         )
         assert await self.ask(lambda: control.queue_locks("h")) == []
+
+    async def test_refusals_of_a_lock_are_counted_by_minute_and_by_who_was_refused(
+        self, engine: EngineAPI, control: EngineControl, clock: ManualClock
+    ) -> None:
+        engine.publish_catalog(CATALOG)
+        await engine.acquire_locks("g", "a", [FIRST])
+        for client_id in ("b", "b", "c"):
+            await engine.acquire_locks("g", client_id, [FIRST])
+
+        found = await self.ask(control.lock_refusals)
+        minute_ms = clock.wall_ms() - clock.wall_ms() % 60_000
+
+        assert [(row.client_id, row.count) for row in found] == [("b", 2), ("c", 1)]
+        assert {(row.group, row.topic, row.queue, row.owner) for row in found} == {
+            ("g", FIRST.topic, FIRST.queue, "a")
+        }
+        assert {row.minute_ms for row in found} == {minute_ms}
+        assert await self.ask(lambda: control.lock_refusals(minute_ms + 1)) == []
 
     async def test_an_old_release_leaves_a_lock_alone_that_was_taken_anew(
         self, engine: EngineAPI, control: EngineControl

@@ -1,0 +1,91 @@
+"""Values of lite topics: who is subscribed to which, and what there are. Knows no files or door."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from apps.engine.types import ConsumeFrom, LiteModel
+
+__all__ = [
+    "LiteAction", "LiteModel", "LitePage", "LiteSubscription", "LiteSync", "LiteSynced",
+    "LiteTopic",
+]  # fmt: skip
+
+
+class LiteAction(StrEnum):
+    """What a client says of its set of lite topics; RocketMQ's names are in the comments."""
+
+    ADD = "add"  # PARTIAL_ADD
+    REMOVE = "remove"  # PARTIAL_REMOVE
+    REPLACE = "replace"  # COMPLETE_ADD
+    CLEAR = "clear"  # COMPLETE_REMOVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteSync:
+    """A client's set of lite topics of the parent `topic` changes, or is said once more.
+
+    `begin` is where the group begins in a lite topic that it has no progress in. Without it an
+    ADD begins as the group says; a REPLACE, which tells again what a broker may have forgotten,
+    at the first message. `begin_ms` goes with TIMESTAMP, wall time. A CLEAR has no names.
+    """
+
+    group: str
+    client_id: str
+    topic: str
+    action: LiteAction
+    names: tuple[str, ...] = ()
+    begin: ConsumeFrom | None = None
+    begin_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteSynced:
+    """What became of it: how many lite topics the client has now.
+
+    `evicted` are client ids and names of those who lost theirs, in a group that is EXCLUSIVE: to
+    this client; and the client itself, where it says again what it had lost to another.
+    """
+
+    count: int
+    evicted: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteTopic:
+    """A lite topic by its name; `topic` is what all that reads topics calls it.
+
+    `last_ms` is the wall time its newest message was stored at, None where that is not known yet.
+    `subscribers` counts clients of all groups.
+    """
+
+    name: str
+    topic: str
+    min_offset: int
+    max_offset: int
+    last_ms: int | None
+    subscribers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LitePage:
+    """Some lite topics of a parent by name, and how many it has in all."""
+
+    total: int
+    topics: tuple[LiteTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteSubscription:
+    """A client of a group and its `count` lite topics of `topic`; the first 100 by name.
+
+    `seen_ms` is the wall time at which it was there last; one that waits for messages is now.
+    `lag` is how many messages of all of them the group has not settled yet, None where that was too
+    much to count: of clients that share a lite topic each has it.
+    """
+
+    client_id: str
+    topic: str
+    names: tuple[str, ...]
+    count: int
+    seen_ms: int
+    lag: int | None
