@@ -10,7 +10,7 @@ from apps.doors.http.settings import DoorSettings
 from apps.engine.config import EngineConfig
 from apps.engine.limits import MIB
 from apps.engine.local import LocalEngine
-from apps.engine.types import PERM_READ, AckMode, CatalogSnapshot, TopicSpec
+from apps.engine.types import PERM_READ, AckMode, CatalogSnapshot, TopicSpec, TopicType
 from tests.doors.asgi import Client
 from tests.doors.fake_engine import FakeEngine, ManualClock
 from tests.doors.recorder import Recorder
@@ -20,6 +20,7 @@ TOPICS = {
     for topic in (
         TopicSpec(name="orders", queue_count=4),
         TopicSpec(name="single", queue_count=1),
+        TopicSpec(name="urgent", queue_count=3, type=TopicType.PRIORITY),
         TopicSpec(name="%a|b%billing", queue_count=1),
         TopicSpec(name="archive", queue_count=1, perm=PERM_READ),
     )

@@ -47,6 +47,7 @@ from apps.engine.types import (
     SettleResult,
     Special,
     TopicSpec,
+    TopicType,
 )
 from tests.doors.fake_care import (
     CareVerbs,
@@ -58,6 +59,7 @@ from tests.doors.fake_care import (
     retry_delay_ms,
 )
 from tests.doors.fake_groups import FakeGroups
+from tests.doors.fake_lites import FakeSets, LiteVerbs, check_plain
 from tests.doors.fake_readings import Readings
 from tests.doors.fake_search import searched
 
@@ -90,7 +92,7 @@ class Handed:
     settled: set[int] = field(default_factory=set)
 
 
-class FakeEngine(CareVerbs, Readings):
+class FakeEngine(CareVerbs, LiteVerbs, Readings):
     """EngineAPI without files."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -111,6 +113,8 @@ class FakeEngine(CareVerbs, Readings):
         self._failures = FakeFailures(clock.wall_ms, self._store_one, self._delays)
         self._transactions = FakeTransactions(clock.wall_ms, self._store_one)
         self._groups = FakeGroups(clock.wall_ms, lambda: self.catalog)
+        self._sets = FakeSets(clock.wall_ms)
+        self._named: dict[tuple[str, str], ReceiveResult] = {}
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
         self.catalog = snapshot
@@ -119,6 +123,7 @@ class FakeEngine(CareVerbs, Readings):
         topic = self.catalog.topics.get(name)
         if topic is None and name.startswith(("%RETRY%", "%DLQ%")):
             topic = TopicSpec(name=name, queue_count=1, perm=PERM_READ)
+        topic = topic or self._lite_spec(name)
         if topic is None:
             raise UnknownTopic(f"there is no topic {name}")
         if not 0 <= queue < topic.queue_count:
@@ -127,7 +132,8 @@ class FakeEngine(CareVerbs, Readings):
 
     async def append(self, batches: Sequence[RecordBatch], *, ack: AckMode) -> list[Appended]:
         for batch in batches:
-            if not self._topic(batch.topic, batch.queue).perm & PERM_WRITE:
+            spec = self._topic(batch.topic, batch.queue)
+            if not spec.perm & PERM_WRITE:
                 raise NotPermitted("read only")
             # Checked even where the caller vouches for it: the door's own records must pass.
             hashes, special, _ = check_batch(
@@ -143,6 +149,7 @@ class FakeEngine(CareVerbs, Readings):
             else:
                 assert batch.tag_hashes.tolist() == hashes.tolist()
                 assert batch.special == special
+            check_plain(spec, special)
             if Special.DELAY in special:
                 self._delays.check(batch)
         return [self._accept(batch) for batch in batches]
@@ -260,6 +267,7 @@ class FakeEngine(CareVerbs, Readings):
         self._groups.check_enabled(request.group)
         for topic in request.topics:
             self._topic(topic)
+        self._see(request)
         if request.client_id:
             now_ms = self._clock.wall_ms()
             client = self._clients.setdefault(
@@ -271,7 +279,9 @@ class FakeEngine(CareVerbs, Readings):
                 now_ms,
             )
         while True:
-            result = self._receive_once(request)
+            result = self._again(request) or self._receive_once(self._of_sets(request))
+            if result.leases:
+                self._named[request.group, request.attempt_id] = result
             if result.leases or not await self._wait(request.wait_ms):
                 return result
 
@@ -281,8 +291,10 @@ class FakeEngine(CareVerbs, Readings):
         left = request.messages_max
         retry = f"%RETRY%{request.group}"
         for topic in (*request.topics, *((retry,) if (retry, 0) in self._queues else ())):
-            numbers = range(self._topic(topic).queue_count)
-            for number in reversed(numbers) if request.high_queue_first else numbers:
+            spec = self._topic(topic)
+            numbers = range(spec.queue_count)
+            falls = request.high_queue_first or spec.type is TopicType.PRIORITY
+            for number in reversed(numbers) if falls else numbers:
                 place = (topic, number)
                 lock = self._groups.lock(request.group, place)
                 is_anothers = lock is not None and lock.owner != request.client_id
@@ -313,6 +325,8 @@ class FakeEngine(CareVerbs, Readings):
             if left <= 0 or offset in settled or offset in out:
                 continue
             if self._not_before.get(key, 0) > self._clock.wall_ms():
+                if request.is_lite:
+                    break
                 continue
             is_again = place[0].startswith("%RETRY%")
             if not is_again and not _matches(record, request.filter, request.filter_type):
@@ -474,6 +488,19 @@ class FakeEngine(CareVerbs, Readings):
                 token = self._lease(Handed(group, lease.place, lease.attempt, due_ms, offsets))
                 text = f"{token}:{handle.partition(':')[2]}"
             results.append(SettleResult(outcome=outcome, handle=text))
+        return results
+
+    async def renew(
+        self, group: str, tokens: Sequence[str], *, invisible_ms: int
+    ) -> list[SettleResult]:
+        results = []
+        for token in tokens:
+            lease = self._leases.get(token)
+            is_out = lease is not None and lease.due_ms > self._clock.monotonic_ms()
+            if lease is not None and is_out and lease.offsets:
+                lease.due_ms = self._clock.wall_ms() + invisible_ms
+            is_good = is_out and lease is not None and bool(lease.offsets)
+            results.append(SettleResult(outcome=Settled.OK if is_good else Settled.EXPIRED))
         return results
 
     async def commit_offsets(

@@ -1,6 +1,7 @@
 """Members and locks of dictionaries for the tests of a door: small, and obviously right."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from apps.engine.errors import InvalidArgument, LockLost, NotPermitted, StaleGeneration
@@ -13,6 +14,7 @@ from apps.engine.grouptypes import (
     LockChange,
     LockGrant,
     LockRefusal,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueLockState,
@@ -38,6 +40,7 @@ class FakeGroups:
         self._left_ms: dict[tuple[str, str], int] = {}
         self._rebalances: dict[str, Rebalance] = {}
         self._locks: dict[tuple[str, Place], QueueLockState] = {}
+        self._refused: Counter[tuple[int, str, str, int, str, str]] = Counter()
         self._waiting: set[tuple[str, str]] = set()
         self._changed = asyncio.Event()
         self._fence = 1 << 32
@@ -182,6 +185,7 @@ class FakeGroups:
             owner = held.owner if held else self.owner(group, place) or client_id
             if owner != client_id:
                 refused.append(LockRefusal(topic=place[0], queue=place[1], owner=owner))
+                self._refused[self._now_ms(), group, *place, owner, client_id] += 1
                 continue
             epoch = held.epoch if held else self._next_fence()
             self._locks[group, place] = QueueLockState(
@@ -192,6 +196,7 @@ class FakeGroups:
                 epoch=epoch,
                 acquired_ms=self._now_ms(),
                 expires_in_ms=self._now_ms() + LEASE_MS,
+                lease_ms=LEASE_MS,
             )
             locked.append(
                 LockGrant(topic=place[0], queue=place[1], epoch=epoch, expires_in_ms=LEASE_MS)
@@ -276,6 +281,25 @@ class FakeGroups:
             raise LockLost(f"the lock of queue {place[1]} has another epoch")
         if generation is not None and self.owner(group, place) != client_id:
             raise StaleGeneration(f"queue {place[1]} is not assigned to {client_id}")
+
+    def lock_refusals(self, since_ms: int) -> list[LockRefused]:
+        minutes: dict[tuple[int, str, str, int, str, str], list[int]] = {}
+        for (at_ms, *who), count in self._refused.items():
+            minutes.setdefault((at_ms - at_ms % 60_000, *who), []).extend([at_ms] * count)
+        return [
+            LockRefused(
+                minute_ms=minute_ms,
+                group=group,
+                topic=topic,
+                queue=queue,
+                owner=owner,
+                client_id=client_id,
+                count=len(times),
+                last_ms=max(times),
+            )
+            for (minute_ms, group, topic, queue, owner, client_id), times in sorted(minutes.items())
+            if minute_ms >= since_ms
+        ]
 
     def history(self, after: int) -> GroupHistory:
         rows = tuple(row for row in self.rebalances() if row.number > after)

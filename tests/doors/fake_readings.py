@@ -8,6 +8,7 @@ from apps.engine.clock import Clock
 from apps.engine.codec.record import decode_record
 from apps.engine.grouptypes import (
     GroupHistory,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -71,6 +72,9 @@ class Readings:
 
     def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
         return self._groups.rebalance(reason=reason, group=group)
+
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        return self._groups.lock_refusals(since_ms)
 
     def history(self, after: int) -> GroupHistory:
         return self._groups.history(after)

@@ -11,6 +11,7 @@ from apps.engine.grouptypes import (
     HeartbeatRequest,
     HeartbeatResult,
     LockAnswer,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -18,6 +19,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.litetypes import LitePage, LiteSubscription, LiteSync, LiteSynced
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
     Begun,
@@ -230,6 +232,16 @@ class Recorder:
         self.heartbeats.append(request)
         return await self._engine.heartbeat(request)
 
+    async def sync_lite(self, request: LiteSync) -> LiteSynced:
+        self._asked("sync_lite")
+        return await self._engine.sync_lite(request)
+
+    def lite_topics(self, topic: str, *, after: str = "", count: int = 100) -> LitePage:
+        return self._engine.lite_topics(topic, after=after, count=count)
+
+    def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
+        return self._engine.lite_subscriptions(group)
+
     async def leave(self, group: str, client_id: str) -> None:
         self._asked("leave")
         await self._engine.leave(group, client_id)
@@ -267,6 +279,9 @@ class Recorder:
 
     def rebalance(self, *, reason: str, group: str | None = None) -> list[Rebalance]:
         return self._engine.rebalance(reason=reason, group=group)
+
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        return self._engine.lock_refusals(since_ms)
 
     def history(self, after: int) -> GroupHistory:
         return self._engine.history(after)

@@ -243,6 +243,32 @@ async def test_what_needs_no_body_takes_none_but_an_empty_document(
     assert_untouched(engine)
 
 
+@pytest.mark.parametrize("query", ["ack=sync", "queue=1", "queue=99999", "x=1"])
+async def test_a_query_that_messages_in_json_do_not_have_is_refused(
+    client: Client, engine: Recorder, query: str
+) -> None:
+    # An ack in the query of a send in JSON was ignored: less was promised than was asked for.
+    answer = await client.request(
+        "POST", f"/api/v1/topics/orders/messages?{query}", document={"messages": [{"body": "x"}]}
+    )
+
+    assert (answer.status, answer.code) == (422, "invalid_argument")
+    assert "append" not in engine.calls
+
+
+@pytest.mark.parametrize("packing", ["gzip", "zstd", "GZIP", "identity, gzip"])
+async def test_a_packed_body_is_refused_unread(
+    client: Client, engine: Recorder, packing: str
+) -> None:
+    answer = await client.request(
+        "POST", "/api/v1/topics/orders/messages", document={"messages": [{"body": "x"}]},
+        headers={"content-encoding": packing},
+    )  # fmt: skip
+
+    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    assert "append" not in engine.calls
+
+
 @pytest.mark.parametrize(
     ("path", "document"),
     [

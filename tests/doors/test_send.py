@@ -120,6 +120,25 @@ async def test_a_sharding_key_chooses_by_hash_then_modulo(client: Client, engine
     assert java("polygenelubricants") == -(2**31)
 
 
+async def test_a_priority_chooses_the_queue_and_is_told(client: Client) -> None:
+    messages = [{"body": str(priority), "priority": priority} for priority in (0, 2, 9)]
+
+    answer = await client.post(
+        "/api/v1/topics/urgent/messages",
+        {"messages": [*messages, {"body": "none"}], "ack": "sync"},
+    )
+    found = await client.post(
+        "/api/v1/groups/g/messages:receive", {"topic": "urgent", "max": 10, "wait_ms": 5000}
+    )
+
+    assert [result["queue"] for result in answer.json()["results"]] == [0, 2, 2, 0]
+    told = [
+        (message["body"], message["properties"].get("_SYS_MSG_PRIORITY_"))
+        for message in found.json()["messages"]
+    ]
+    assert told == [("2", "2"), ("9", "9"), ("0", "0"), ("none", None)]
+
+
 async def test_requests_without_a_key_take_the_queues_in_turn(client: Client) -> None:
     queues = []
 
@@ -247,6 +266,9 @@ BAD_MESSAGES = [
         {"body": "x", "queue": 0, "sharding_key": "a"}, 422, "invalid_argument", id="key and queue"
     ),
     pytest.param({"body": "x", "sharding_key": ""}, 422, "invalid_argument", id="key of nothing"),
+    pytest.param(
+        {"body": "x", "queue": 0, "priority": 0}, 422, "invalid_argument", id="priority and queue"
+    ),
     pytest.param({"body": "x", "producer_id": "p"}, 422, "invalid_argument", id="no sequence"),
     pytest.param({"body": "x", "producer_seq": 1}, 422, "invalid_argument", id="no producer"),
 ]

@@ -6,7 +6,7 @@ connection is at, and how many bytes have come and gone, is asked of it then.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -22,6 +22,10 @@ BYTES_PER_S_MIN = 512
 LOG_EVERY_MS = 10_000
 
 
+def _never(_client: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRules:
     """How many connections there may be, and how long each may stand still."""
@@ -29,6 +33,8 @@ class ConnectionRules:
     connections_max: int = 10_000
     client_connections_max: int = 0
     """Connections of one client; 0 is any number."""
+    has_many_clients: Callable[[str], bool] = _never
+    """Says whether an address is one that many clients come from: it may have any number."""
     head_ms: int = 20_000
     """From the beginning of a request, or of the connection, to the end of its head."""
     body_ms: int = 20_000
@@ -154,7 +160,8 @@ class Connections:
         rules = self.rules
         if len(self._watched) >= rules.connections_max:
             return Refusal.ALL
-        if rules.client_connections_max and self._of_client[client] >= rules.client_connections_max:
+        is_full = 0 < rules.client_connections_max <= self._of_client[client]
+        if is_full and not rules.has_many_clients(client):
             return Refusal.CLIENT
         return None
 

@@ -16,7 +16,7 @@ from apps.doors.http.settings import DoorSettings
 from apps.engine.api import EngineAPI, Later
 from apps.engine.clock import Clock
 from apps.engine.codec.ids import MessageIds, host_bytes
-from apps.engine.types import TopicSpec
+from apps.engine.types import TopicSpec, TopicType
 
 # ASGI's own types: an event is a mapping of whatever its kind defines.
 Event = MutableMapping[str, Any]
@@ -74,7 +74,13 @@ class Door:
         self.in_flight = InFlight(self.settings.requests_bytes_max)
 
     def next_turn(self, topic: TopicSpec) -> int:
-        """Return the queue whose turn it is; a request's messages without a key stay together."""
+        """Return the queue whose turn it is; a request's messages without a key stay together.
+
+        Where queues are priorities, a message without one has the lowest. Lite topics have one
+        queue, and there are too many to remember each.
+        """
+        if topic.type in (TopicType.PRIORITY, TopicType.LITE):
+            return 0
         turn = self.turns.get(topic.name, 0)
         self.turns[topic.name] = turn + 1
         return turn % topic.writable_count

@@ -11,6 +11,7 @@ from apps.doors.http.refusals import invalid
 from apps.doors.http.settings import DoorSettings
 from apps.doors.http.shapes import OutgoingMessage
 from apps.engine.codec import properties as names
+from apps.engine.codec.layout import LITE_PROPERTY
 from apps.engine.codec.tags import queue_of_key
 from apps.engine.errors import (
     DelayTooLong,
@@ -115,6 +116,10 @@ def queue_for(message: OutgoingMessage, queue_count: int) -> int | None:
     when it asks twice.
     """
     queue, key = message.queue, message.sharding_key
+    if message.priority is not None:
+        if queue is not None or key is not None:
+            raise InvalidArgument("give one of sharding_key, queue and priority")
+        return min(message.priority, queue_count - 1)
     if queue is None:
         if key is None:
             return None
@@ -148,10 +153,18 @@ def body_of(message: OutgoingMessage, settings: DoorSettings) -> bytes:
 
 
 def properties_of(
-    message: OutgoingMessage, message_id: str, settings: DoorSettings, delay: Delay | None = None
+    message: OutgoingMessage,
+    message_id: str,
+    settings: DoorSettings,
+    delay: Delay | None = None,
+    *,
+    lite_name: str = "",
 ) -> bytes:
-    """Return the property section; raise InvalidArgument or MessageTooLarge."""
-    if is_bare(message) and delay is None:
+    """Return the property section; raise InvalidArgument or MessageTooLarge.
+
+    `lite_name` is that of the lite topic it is for.
+    """
+    if is_bare(message) and delay is None and not lite_name:
         data = (_section_of_tag(message.tag) + message_id + "\x02").encode()
         return _short_enough(data, settings)
     properties: dict[str, str] = {}
@@ -162,6 +175,10 @@ def properties_of(
     properties[names.UNIQ_KEY] = message_id
     if message.sharding_key is not None:
         properties[names.SHARDING_KEY] = message.sharding_key
+    if message.priority is not None:
+        properties[names.PRIORITY] = str(message.priority)
+    if lite_name:
+        properties[LITE_PROPERTY] = lite_name
     if message.producer_id is not None or message.producer_seq is not None:
         if message.producer_id is None or message.producer_seq is None:
             raise InvalidArgument("producer_id and producer_seq go together")
@@ -187,6 +204,7 @@ def is_bare(message: OutgoingMessage) -> bool:
         message.keys
         or message.properties
         or message.sharding_key is not None
+        or message.priority is not None
         or message.producer_id is not None
         or message.producer_seq is not None
     )

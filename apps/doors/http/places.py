@@ -9,9 +9,11 @@ from apps.doors.http.refusals import Refusal, invalid
 from apps.doors.http.routing import name_rule
 from apps.doors.http.shapes import QueueItem
 from apps.engine import limits
-from apps.engine.errors import UnknownQueue, UnknownTopic
+from apps.engine.codec.layout import LITE_PREFIX
+from apps.engine.codec.litenames import lite_parts, lite_spec
+from apps.engine.errors import InvalidLiteTopic, UnknownQueue, UnknownTopic
 from apps.engine.grouptypes import QueuePlace
-from apps.engine.types import CatalogSnapshot, TopicSpec
+from apps.engine.types import CatalogSnapshot, TopicSpec, TopicType
 
 _DECIMAL = re.compile(r"[0-9]{1,19}")
 
@@ -33,9 +35,31 @@ def _named(name: str, kind: str, pointer: str) -> str:
     return name
 
 
+def lite_name(name: str) -> str:
+    """Return what a lite topic is called in its parent; an empty text for any other topic."""
+    parts = lite_parts(name)
+    return "" if parts is None else parts[1]
+
+
+def check_takes_messages(catalog: CatalogSnapshot, name: str) -> None:
+    """Raise InvalidLiteTopic for a topic that has lite topics: its messages are for one of them."""
+    topic = catalog.topics.get(name)
+    if topic is not None and topic.type is TopicType.LITE:
+        raise InvalidLiteTopic(
+            f"topic {name} has lite topics, and its messages are for one of them: "
+            f"send to {LITE_PREFIX}{name}|NAME"
+        )
+
+
+def plain_topic(catalog: CatalogSnapshot, name: str) -> TopicSpec:
+    """Return a topic that messages can be sent to by its name alone; see `writable_topic`."""
+    check_takes_messages(catalog, name)
+    return writable_topic(catalog, name)
+
+
 def writable_topic(catalog: CatalogSnapshot, name: str) -> TopicSpec:
     """Return a topic that takes messages; raise UnknownTopic, or UnknownQueue when it has none."""
-    topic = catalog.topics.get(name)
+    topic = catalog.topics.get(name) or lite_spec(catalog, name)
     if topic is None:
         raise UnknownTopic(f"there is no topic {name}")
     if topic.writable_count == 0:

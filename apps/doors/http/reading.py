@@ -30,13 +30,18 @@ _LARGE_BYTES = 64 * 1024
 _any_json = msgspec.json.Decoder(msgspec.Raw)
 
 
+# What is packed may be a thousand times as long as it says.
+_AS_IT_IS = b"identity"
+
+
 async def body_of(call: Call, bytes_max: int) -> bytes | bytearray:
     """Return the whole body.
 
-    Raises Refusal when it is longer than `bytes_max`, or when all requests under way hold as much
-    as they may; ClientGone when the client leaves before
-    its end.
+    Raises Refusal when it is packed, when it is longer than `bytes_max`, or when all requests under
+    way hold as much as they may; ClientGone when the client leaves before its end.
     """
+    if call.fields.get(b"content-encoding", _AS_IT_IS).lower() != _AS_IT_IS:
+        raise Refusal("unsupported_media_type", "a body is taken as it is, in no Content-Encoding")
     announced = call.fields.get(b"content-length")
     # The server has checked that the length is a decimal number.
     if announced is not None and int(announced) > bytes_max:

@@ -1,6 +1,6 @@
 """POST /groups/{group}/messages:receive: hand out messages of a group. Translates only."""
 
-from functools import partial
+from functools import lru_cache, partial
 
 from apps.access.policy import Action, topic
 from apps.doors.http import answers, messages, places, reading
@@ -20,13 +20,14 @@ from apps.engine.codec import wire
 from apps.engine.types import Lease, ReceiveRequest, ReceiveResult
 
 _RECORDS = wire.MEDIA_TYPE.encode()
+_SOFTWARE_CHARACTERS_MAX = 128
 
 
 async def receive(door: Door, call: Call) -> Answer:
     """Hand out messages in binary or JSON; wait for them, or until the client leaves."""
     body = await reading.json_of(call, receive_decoder, door.settings.request_bytes_max)
     is_binary = reading.wants(call, _RECORDS)
-    request = _request_of(call.name, body, is_binary=is_binary)
+    request = _request_of(call, body, is_binary=is_binary)
     for name in request.topics:
         call.rights.require(topic(name), Action.SUB)
     work = call.engine.receive(request)
@@ -70,7 +71,7 @@ async def _give_back(call: Call, result: ReceiveResult, reason: str = "the recei
         await call.engine.nack(call.name, handles, delay_ms=0, reason=reason)
 
 
-def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveRequest:
+def _request_of(call: Call, body: ReceiveBody, *, is_binary: bool) -> ReceiveRequest:
     if (body.topic is None) == (body.topics is None):
         raise invalid("/topic", "give topic or topics, not both")
     if body.topic is not None:
@@ -81,7 +82,7 @@ def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveReq
             for index, topic in enumerate(body.topics or ())
         )
     return ReceiveRequest(
-        group=group,
+        group=call.name,
         topics=topics,
         messages_max=body.max if is_binary else min(body.max, JSON_FETCH_MESSAGES_MAX),
         wait_ms=body.wait_ms,
@@ -91,7 +92,16 @@ def _request_of(group: str, body: ReceiveBody, *, is_binary: bool) -> ReceiveReq
         client_id=body.client_id,
         ordered=body.ordered,
         high_queue_first=body.high_queue_first,
+        software=_software_of(call.fields.get(b"user-agent", b"")),
+        address=call.client[0] if call.client else "",
     )
+
+
+@lru_cache(maxsize=256)
+def _software_of(agent: bytes) -> str:
+    """Return what a client calls itself, for people; nothing where that cannot be shown."""
+    text = agent[:_SOFTWARE_CHARACTERS_MAX].decode("latin-1")
+    return text if text.isprintable() else ""
 
 
 def _messages_of(

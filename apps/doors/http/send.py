@@ -47,6 +47,9 @@ async def send(door: Door, call: Call) -> Answer:
             return await _send_records(door, call)
         if not reading.is_json(content_type):
             raise reading.unsupported_media_type(_JSON.decode(), wire.MEDIA_TYPE)
+    if call.query:
+        # To ignore an `ack` there would promise less than was asked for.
+        raise invalid("?", "messages in JSON say themselves what the query says of a binary batch")
     settings = door.settings
     body = await reading.body_of(call, settings.request_bytes_max)
     budget.renew()
@@ -82,7 +85,7 @@ async def stored(
     Whoever sends messages to a topic does it by this. Raises Refusal for a delay that is none, and
     what the engine raises, with nothing stored.
     """
-    topic = places.writable_topic(engine.catalog, name)
+    topic = places.plain_topic(engine.catalog, name)
     results: list[SendResult] = [_NOTHING] * len(messages)
     runs, has_failures = _runs_of(door, sender, topic, messages, results)
     if runs:
@@ -114,6 +117,7 @@ def _runs_of(
     name = topic.name.encode()
     writable_count = topic.writable_count
     needs_key = topic.cleanup is Cleanup.COMPACT
+    lite_name = places.lite_name(topic.name)
     turn = -1
     runs: list[drafts.Run] = []
     run = _NO_RUN
@@ -130,7 +134,9 @@ def _runs_of(
             queue = drafts.queue_for(message, writable_count)
             body = drafts.body_of(message, settings)
             message_id = door.message_ids.new(wall_ms=now_ms)
-            properties = drafts.properties_of(message, message_id, settings, delay)
+            properties = drafts.properties_of(
+                message, message_id, settings, delay, lite_name=lite_name
+            )
         except EngineError as error:
             results[index] = _failure(index, error, sender)
             has_failures = True
@@ -230,6 +236,7 @@ async def _send_records(door: Door, call: Call) -> Answer:
     settings = door.settings
     queue, ack = target_of(call.query)
     ack = ack or settings.default_ack
+    places.check_takes_messages(call.engine.catalog, call.name)
     data = await reading.body_of(call, settings.batch_bytes_max + wire.BATCH_TABLE_BYTES_MAX)
     payload, sizes = wire.parse_batch(data)
     if len(payload) > settings.batch_bytes_max:

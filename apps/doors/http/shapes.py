@@ -21,6 +21,8 @@ FILTER_CHARACTERS_MAX = limits.FILTER_CHARACTERS_MAX
 FENCE_MAX = 2**53 - 1
 # One above the last delay level means the last one, which the engine knows.
 LEVEL_MAX = 999_999_999
+# As far as RocketMQ's clients can count.
+PRIORITY_MAX = 2**31 - 1
 # JSON is built message by message, and the event loop waits; larger fetches are binary.
 JSON_FETCH_MESSAGES_MAX = 1000
 
@@ -67,8 +69,10 @@ budget = MessageBudget()
 
 
 class OutgoingMessage(Request, frozen=True, gc=False):
-    """A message to send; `body` or `body_base64`, and at most one of `sharding_key` and `queue`.
+    """A message to send; `body` or `body_base64`.
 
+    At most one of `sharding_key`, `queue` and `priority` chooses its queue. A `priority` is the
+    queue of that number, or the highest one; topics of the type PRIORITY hand it out first.
     At most one of `delay_level`, `deliver_at` and `delay_ms` has it wait. A `producer_id` and a
     `producer_seq` together have it stored once, however often it is sent.
     """
@@ -80,6 +84,7 @@ class OutgoingMessage(Request, frozen=True, gc=False):
     properties: dict[str, str] = {}
     sharding_key: Annotated[str, Meta(max_length=SHARDING_KEY_CHARACTERS_MAX)] | None = None
     queue: int | None = None
+    priority: Annotated[int, Meta(ge=0, le=PRIORITY_MAX)] | None = None
     delay_level: Annotated[int, Meta(ge=1, le=LEVEL_MAX)] | None = None
     deliver_at: Time | None = None
     delay_ms: Long | None = None

@@ -187,7 +187,7 @@ class Turn:
     def _topic(self, name: str) -> TopicSpec:
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = places.writable_topic(self._catalog, name)
+            topic = self._topics[name] = places.plain_topic(self._catalog, name)
         return topic
 
     def _take_json(self, request: Request, name: str) -> Frame:
@@ -197,6 +197,7 @@ class Turn:
         document = send_decoder.decode(request.body)
         topic = self._topic(name)
         encoded_name = name.encode()
+        lite_name = places.lite_name(name)
         born_host = host_of(request.client)
         turn = -1
         made = []
@@ -213,7 +214,7 @@ class Turn:
                 topic=encoded_name,
                 queue=queue,
                 body=drafts.body_of(message, settings),
-                properties=drafts.properties_of(message, message_id, settings),
+                properties=drafts.properties_of(message, message_id, settings, lite_name=lite_name),
                 born_time_ms=self._now_ms,
                 born_host=born_host,
             )
@@ -231,6 +232,7 @@ class Turn:
         return frame
 
     def _take_records(self, request: Request, meaning: Meaning) -> Frame:
+        places.check_takes_messages(self._catalog, meaning.topic)
         payload, sizes = wire.parse_batch(request.body)
         ack = meaning.ack or self._door.settings.default_ack
         frame = self._frame(ack)

@@ -26,7 +26,7 @@ from apps.doors.http.times import rfc3339
 from apps.engine.api import EngineAPI
 from apps.engine.codec.record import encode_record
 from apps.engine.codec.tags import tag_hash
-from apps.engine.errors import UnknownTransaction
+from apps.engine.errors import MessageIllegal, UnknownTransaction
 from apps.engine.transactiontypes import Begun, Check, Outcome
 from apps.engine.types import AckMode, RecordBatch
 
@@ -79,7 +79,9 @@ def _batch_of(
     if drafts.is_delayed(message):
         pointer = f"/message/{drafts.delay_field(message)}"
         raise invalid(pointer, "a message of a transaction has no delay")
-    topic = places.writable_topic(engine.catalog, name)
+    topic = places.plain_topic(engine.catalog, name)
+    if places.lite_name(name):
+        raise MessageIllegal("a lite topic takes no messages of transactions")
     now_ms = door.clock.wall_ms()
     queue = drafts.queue_for(message, topic.writable_count)
     content = drafts.body_of(message, door.settings)

@@ -44,6 +44,7 @@ class TurnsOfSends:
             or not self._is_allowed_host(fields.get(b"host", b""))
             # A request with a name of its own has a head that comes once.
             or b"x-request-id" in fields
+            or b"content-encoding" in fields
         ):
             return None
         digest = None
@@ -56,6 +57,8 @@ class TurnsOfSends:
                 return None
         content_type = fields.get(b"content-type")
         if content_type == _JSON:
+            if scope["query_string"]:
+                return None
             return Meaning(match.name, -1, None, wants_records=False, digest=digest)
         if content_type != _RECORDS:
             return None

@@ -16,6 +16,7 @@ from apps.engine.grouptypes import (
     BlockedHead,
     GroupHistory,
     LockChange,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -81,6 +82,16 @@ TRANSITION = LockTransition(
     epoch=FENCE,
     reason="it hangs",
 )
+REFUSED = LockRefused(
+    group="billing",
+    topic="orders",
+    queue=3,
+    owner="a",
+    client_id="größer",
+    minute_ms=1_700_000_000_000,
+    count=2**40,
+    last_ms=1_700_000_000_123,
+)
 BACKLOG = QueueBacklog(
     group="billing",
     topic="orders",
@@ -137,6 +148,12 @@ Question = Callable[[EngineControl], object]
             lambda engine: engine.history(2**40),
             ((2**40,), {}),
             GroupHistory(transitions=(TRANSITION,), rebalances=(REBALANCE,), last=2**40 + 1),
+        ),
+        (
+            "lock_refusals",
+            lambda engine: engine.lock_refusals(2**40),
+            ((2**40,), {}),
+            [REFUSED],
         ),
         ("backlog", lambda engine: engine.backlog("billing"), (("billing",), {}), [BACKLOG]),
     ],

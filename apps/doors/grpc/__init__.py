@@ -1,0 +1,1 @@
+"""RocketMQ 5's gRPC protocol on the engine: `apache.rocketmq.v2.MessagingService`."""
