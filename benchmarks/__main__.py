@@ -31,11 +31,12 @@ from benchmarks.runs import (
     one_by_one,
     recovery,
     rest,
+    rocketmq,
     spark,
     spark_jobs,
     sweeps,
 )
-from benchmarks.settings import Settings
+from benchmarks.settings import ROCKETMQ_SERVERS, Settings
 from benchmarks.sides import Side
 
 _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
@@ -49,6 +50,7 @@ _RUNS: dict[str, Callable[[Settings], Iterator[Reading]]] = {
     "batches": batches.measure,
     "one_by_one": one_by_one.measure,
     "rest": rest.measure,
+    "rocketmq": rocketmq.measure,
     "latency": latency.measure,
     "sweeps": sweeps.measure,
     "celery": celery.measure,
@@ -90,6 +92,8 @@ def _run(chosen: argparse.Namespace, directory: Path) -> int:
         seconds=1.0 if chosen.quick else chosen.seconds,
         directory=directory,
         sides=sides,
+        rocketmq_servers=chosen.rocketmq_servers,
+        rocketmq_connections=chosen.rocketmq_connections,
     )
     readings = _measured(settings, chosen.only)
     command = f"python -m benchmarks {shlex.join(_measuring(sys.argv[1:]))}".strip()
@@ -153,6 +157,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--peers", nargs="*", choices=_PEERS, default=list(_PEERS), help="whom to compare with"
     )
+    parser.add_argument(
+        "--rocketmq-servers", nargs="+", choices=ROCKETMQ_SERVERS, default=ROCKETMQ_SERVERS,
+        help="under which servers `rocketmq` measures",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rocketmq-connections", nargs="+", type=int, default=(1, 16),
+        help="on how many connections `rocketmq` measures, one after the other",
+    )  # fmt: skip
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--json", type=Path, help="also write every reading to this file")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import mqclient
+import psutil
 from mqclient.values import AckMode
 
 from benchmarks.pacing import ticks
@@ -152,6 +153,7 @@ class Mqweb:
         """Start nothing yet."""
         self._server: Server | None = None
         self._port = 0
+        self.grpc_port = 0
         self._ack = AckMode.ASYNC
 
     def missing(self) -> str:
@@ -168,7 +170,7 @@ class Mqweb:
 
     def start(self, durability: Durability, directory: Path) -> None:
         """Start the whole product; return when it is ready."""
-        self._port = free_port()
+        self._port, self.grpc_port = free_port(), free_port()
         self._ack = AckMode(durability.value)
         flags = {
             "--data": str(directory / "data"),
@@ -178,13 +180,23 @@ class Mqweb:
         }
         command = [sys.executable, str(_MANAGE), "runmq"]
         command += [part for item in flags.items() for part in item]
-        self._server = Server(command, directory=directory)
+        environ = {"MQWEB_GRPC_PORT": str(self.grpc_port)}
+        self._server = Server(command, directory=directory, environ=environ)
         self._server.wait_for(self._port)
         self._wait_until_ready()
 
     def mqweb_client(self) -> MqwebClient:
         """Return the client as a user makes it."""
         return MqwebClient(self._port, self._ack)
+
+    @property
+    def pid(self) -> int:
+        """Return the broker's process, a child of the one that was started."""
+        assert self._server is not None
+        for process in psutil.Process(self._server.pid).children(recursive=True):
+            if "broker" in process.cmdline():
+                return process.pid
+        raise ServerFailed("there is no broker")
 
     def clients(self) -> Sequence[Variant]:
         """Return the two ways to send, by HTTP and over the lane, and the two ways to read."""

@@ -71,6 +71,11 @@ class Server:
             preexec_fn=_end_with_parent,
         )
 
+    @property
+    def pid(self) -> int:
+        """Return the process that was started."""
+        return self._process.pid
+
     def wait_for(self, port: int) -> None:
         """Return when the port accepts connections; raise ServerFailed when it never does."""
         deadline_s = time.monotonic() + _START_S

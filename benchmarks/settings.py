@@ -11,6 +11,7 @@ from benchmarks.sides import Durability, Side
 
 # What one measurement may hold in memory twice: as sent, and as received.
 _BODIES_BYTES_MAX = 512 * 1024 * 1024
+ROCKETMQ_SERVERS = ("mqweb", "apache")
 _ROUND = 1000
 _GROWTH = 5
 _TRIAL_SHARE = 0.2
@@ -25,6 +26,9 @@ class Settings:
     """How long each measurement should take about."""
     directory: Path
     sides: Sequence[Side]
+    rocketmq_servers: Sequence[str] = ROCKETMQ_SERVERS
+    """Under which servers RocketMQ's own client is measured."""
+    rocketmq_connections: Sequence[int] = (1, 16)
 
     def is_ours(self, side: Side) -> bool:
         """Say whether a side is the product itself."""

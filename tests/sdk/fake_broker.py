@@ -1,4 +1,4 @@
-"""A broker for the client's tests: real sockets, the contract's answers, scripted faults.
+"""A broker for the client's tests: the contract's answers from memory.
 
 It reads and writes bytes by `struct` alone, so that a mistake of the client's codec is not
 answered by the same mistake here. Knows nothing of the product.
@@ -7,11 +7,9 @@ answered by the same mistake here. Knows nothing of the product.
 import asyncio
 import json
 import struct
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -32,8 +30,8 @@ from tests.sdk.fake_bytes import (
 from tests.sdk.fake_failures import Failures
 from tests.sdk.fake_faults import Fault
 from tests.sdk.fake_groups import Delivery, new_groups
-from tests.sdk.fake_lane import PROTOCOL, carry
 from tests.sdk.fake_later import Later
+from tests.sdk.fake_serving import Serving
 
 __all__ = [
     "FakeBroker", "Fault", "body_of", "make_batch", "make_record", "properties_of", "split_batch",
@@ -41,10 +39,11 @@ __all__ = [
 ]  # fmt: skip
 
 
-class FakeBroker:
+class FakeBroker(Serving):
     """Topics, queues and groups in memory, served on a free port of this machine."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.topics: dict[str, int] = {}
         self.settings: dict[str, dict[str, Any]] = {}
         self.searches: list[tuple[str, dict[str, str]]] = []
@@ -64,35 +63,12 @@ class FakeBroker:
         self.handed_out: Counter[tuple[str, str, int, int]] = Counter()
         self.settled: list[tuple[str, str, int, int]] = []
         self.expired_tokens: set[str] = set()
-        self.faults: list[Fault] = []
-        self.requests: list[str] = []
-        self.heads: list[str] = []
         self.documents: list[tuple[str, Any]] = []
-        self.under_way: Counter[str] = Counter()
-        self.under_way_max: Counter[str] = Counter()
-        self.answers_per_connection_max = 1_000_000_000
-        self.has_lane = True
-        self.lane_count = 0
-        self.lane_requests: list[str] = []
-        self.port = 0
-        self._changed: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._writers: set[asyncio.StreamWriter] = set()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def progress(self) -> dict[tuple[str, str, int], int]:
         """Return how far groups are in topics of their own choice."""
         return {key: at for key, at in self.committed.items() if not key[1].startswith("%")}
-
-    def fault(self, match: str, action: str, **more: Any) -> Fault:
-        fault = Fault(match, action, **more)
-        self.faults.append(fault)
-        return fault
 
     def bodies(self, topic: str, queue: int) -> list[bytes]:
         return [body_of(record) for record in self.queues[topic, queue]]
@@ -105,109 +81,7 @@ class FakeBroker:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake)
 
-    @contextmanager
-    def running(self) -> Iterator["FakeBroker"]:
-        is_up = threading.Event()
-        stop: list[Any] = []
-        thread = threading.Thread(target=lambda: asyncio.run(self._main(is_up, stop)))
-        thread.start()
-        assert is_up.wait(60)
-        try:
-            yield self
-        finally:
-            for fault in self.faults:
-                fault.release()
-            assert self._loop is not None
-            self._loop.call_soon_threadsafe(stop[0].set)
-            thread.join(60)
-            assert not thread.is_alive()
-
-    async def _main(self, is_up: threading.Event, stop: list[Any]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._changed = asyncio.Event()
-        stop.append(asyncio.Event())
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        is_up.set()
-        await stop[0].wait()
-        # A connection of the last moment takes some turns of the loop to be accepted, and one that
-        # is accepted after the server closed is left open by asyncio.
-        for _ in range(10):
-            await asyncio.sleep(0)
-        server.close()
-        for writer in self._writers:
-            writer.transport.abort()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for _ in range(3):
-            await asyncio.sleep(0)
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A task that is cancelled before its first step closes nothing, so this is not one.
-        self._writers.add(writer)
-        task = asyncio.ensure_future(self._connection(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answer_count = 0
-        try:
-            while answer_count < self.answers_per_connection_max:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                headers = dict(
-                    line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line
-                )
-                if headers.get("upgrade") == PROTOCOL and self.has_lane:
-                    self.lane_count += 1
-                    await carry(self, head, reader, writer)
-                    return
-                body = await reader.readexactly(int(headers.get("content-length", "0")))
-                answer = await self.served(head, headers, body)
-                if answer is None:
-                    writer.transport.abort()
-                    return
-                writer.write(answer)
-                await writer.drain()
-                answer_count += 1
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            writer.close()
-
-    async def served(self, head: str, headers: dict[str, str], body: bytes) -> bytes | None:
-        method, target, _ = head.split("\r\n", 1)[0].split(" ")
-        line = f"{method} {target}"
-        self.requests.append(line)
-        self.heads.append(head)
-        self.under_way[target] += 1
-        self.under_way_max[target] = max(self.under_way_max[target], self.under_way[target])
-        try:
-            fault = self._fault_for(line)
-            if fault is not None:
-                fault.fired_count += 1
-                fault.fired.set()
-                if fault.action.startswith("hold"):
-                    await asyncio.get_running_loop().run_in_executor(None, fault.gate.wait, 10)
-                if fault.action in ("reset_before", "hold_reset"):
-                    return None
-                if fault.action == "status":
-                    return refusal(fault.status, fault.code, fault.retriable, fault.headers)
-            answer = await self._answer(method, target, headers, body)
-            return None if fault is not None and fault.action == "reset_after" else answer
-        finally:
-            self.under_way[target] -= 1
-
-    def _fault_for(self, line: str) -> Fault | None:
-        for fault in self.faults:
-            if fault.match not in line or fault.fired_count >= fault.times:
-                continue
-            if not fault.skip:
-                return fault
-            fault.skip -= 1
-        return None
-
-    async def _answer(
+    async def answered(
         self, method: str, target: str, headers: dict[str, str], body: bytes
     ) -> bytes:
         split = urlsplit(target)

@@ -278,6 +278,15 @@ def test_a_broker_that_stays_busy_is_told_by_the_exit_code(broker: FakeBroker) -
     assert b"sent 0 messages" in ended.stderr
 
 
+def test_lines_have_a_priority(broker: FakeBroker) -> None:
+    sent = mq(broker, "produce", "orders", "--priority", "9", data=b"fire\n")
+    both = mq(broker, "produce", "orders", "--priority", "9", "--queue", "1", data=b"x\n")
+
+    assert (sent.returncode, both.returncode) == (0, 2)
+    assert broker.bodies("orders", 3) == [b"fire"]
+    assert properties_of(broker.queues["orders", 3][0])["_SYS_MSG_PRIORITY_"] == "9"
+
+
 def test_a_delayed_line_can_be_taken_back_or_sent_at_once(broker: FakeBroker) -> None:
     sent = mq(broker, "produce", "orders", "--delay-ms", "60000", data=b"a\nb\n")
     first, second = [line.split(b"\t")[0].decode() for line in sent.stdout.splitlines()]

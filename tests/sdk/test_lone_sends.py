@@ -86,7 +86,8 @@ class Producing:
 def drafted(drafting: Drafting, topic: str = "orders", **description: Any) -> Parcel:
     given = {
         "body": b"x", "tag": None, "keys": (), "properties": None, "sharding_key": None,
-        "queue": None, "delay_level": None, "delay_ms": None, "deliver_at": None, **description,
+        "queue": None, "priority": None, "delay_level": None, "delay_ms": None,
+        "deliver_at": None, **description,
     }  # fmt: skip
     return drafting.draft(topic, **given)
 

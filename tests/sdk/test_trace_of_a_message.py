@@ -40,13 +40,13 @@ class TracingBroker(FakeBroker):
         self.traced: list[tuple[str, dict[str, str]]] = []
         super().__init__()
 
-    async def _answer(
+    async def answered(
         self, method: str, target: str, headers: dict[str, str], body: bytes
     ) -> bytes:
         split = urlsplit(target)
         found = re.fullmatch("/api/v1/messages/([^/]+)/trace", split.path)
         if method != "GET" or found is None:
-            return await super()._answer(method, target, headers, body)
+            return await super().answered(method, target, headers, body)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         self.traced.append((unquote(found[1]), query))
         return refusal(404, "not_found", False) if self.life is None else reply(200, self.life)

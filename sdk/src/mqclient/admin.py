@@ -110,9 +110,13 @@ class Admin(GroupCare):
         """Return every topic."""
         return self._pool.run(all_topics(self._calls, self._patience))
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic with its messages; raise UnknownTopic."""
-        self._pool.run(persistently(self._calls.delete_topic(topic), self._patience))
+    def delete_topic(self, topic: str, *, reason: str = "", even_in_use: bool = False) -> None:
+        """Delete a topic with its messages; the reason is kept in the audit log.
+
+        Raises UnknownTopic, and Conflict where groups read it, unless it is to go `even_in_use`.
+        """
+        call = self._calls.delete_topic(topic, reason=reason, even_in_use=even_in_use)
+        self._pool.run(persistently(call, self._patience))
 
     def group_offsets(self, group: str) -> list[QueueOffset]:
         """Return how far a group is in every queue it has read."""
@@ -269,9 +273,15 @@ class AsyncAdmin(AsyncGroupCare):
         """Return every topic."""
         return await self._pool.run(all_topics(self._calls, self._patience))
 
-    async def delete_topic(self, topic: str) -> None:
-        """Delete a topic with its messages; raise UnknownTopic."""
-        await self._pool.run(persistently(self._calls.delete_topic(topic), self._patience))
+    async def delete_topic(
+        self, topic: str, *, reason: str = "", even_in_use: bool = False
+    ) -> None:
+        """Delete a topic with its messages; the reason is kept in the audit log.
+
+        Raises UnknownTopic, and Conflict where groups read it, unless it is to go `even_in_use`.
+        """
+        call = self._calls.delete_topic(topic, reason=reason, even_in_use=even_in_use)
+        await self._pool.run(persistently(call, self._patience))
 
     async def group_offsets(self, group: str) -> list[QueueOffset]:
         """Return how far a group is in every queue it has read."""

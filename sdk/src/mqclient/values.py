@@ -64,9 +64,11 @@ Filter = str | Sql
 class OutgoingMessage:
     """A message on its way out, as interceptors and selectors see it.
 
-    `queue` fixes the queue; otherwise messages of one `sharding_key` share a queue. At most one of
-    the last three delays it: a level of the broker's, counted from 1, milliseconds from when the
-    broker takes it, or a wall time in milliseconds.
+    `queue` fixes the queue, and so does `priority`: the queue of that number, or the highest one.
+    Otherwise messages of one `sharding_key` share a queue. At most one of the next three delays it:
+    a level of the broker's, counted from 1, milliseconds from when the broker takes it, or a wall
+    time in milliseconds. `message_id` and `born_time_ms` are for copies, which are to be known as
+    what they are copies of; a message gets its own without them.
     """
 
     topic: str
@@ -79,6 +81,9 @@ class OutgoingMessage:
     delay_level: int | None = None
     delay_ms: int | None = None
     deliver_at_ms: int | None = None
+    message_id: str | None = None
+    born_time_ms: int | None = None
+    priority: int | None = None
 
     @property
     def is_delayed(self) -> bool:
@@ -278,6 +283,11 @@ class TopicInfo:
     def queues_to_write(self) -> int:
         """Return how many queues take messages, from 0 on."""
         return self.queue_count if self.write_queue_count is None else self.write_queue_count
+
+    @property
+    def has_priorities(self) -> bool:
+        """Tell whether a queue's number is the priority of its messages."""
+        return self.type == "PRIORITY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

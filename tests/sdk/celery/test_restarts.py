@@ -38,14 +38,15 @@ def product(mortal: Product) -> Iterator[Product]:
 class Writer(threading.Thread):
     """Puts numbers into a queue, one after the other."""
 
-    def __init__(self, product: Product, name: str) -> None:
+    def __init__(self, product: Product, name: str, messages: int = MESSAGES) -> None:
         super().__init__()
+        self._messages = messages
         self._queue = product.connection(timeout_s=WAIT_S).SimpleQueue(name)
         self.is_halfway = threading.Event()
         self.count = 0
 
     def run(self) -> None:
-        for number in range(MESSAGES):
+        for number in range(self._messages):
             self._queue.put(number)
             self.count += 1
             if self.count == MESSAGES // 3:
@@ -214,11 +215,12 @@ def test_a_forked_child_uses_connections_of_its_own(product: Product, name: str)
 
 
 def test_consumers_that_come_and_go_leave_nothing_behind(product: Product, name: str) -> None:
-    writer = Writer(product, name)
+    consumers = 20
+    writer = Writer(product, name, 3 * consumers)
     writer.start()
     seen: list[int] = []
 
-    while len(set(seen)) < MESSAGES:
+    while len(set(seen)) < 3 * consumers:
         with product.connection() as connection:
             queue = connection.SimpleQueue(name)
             for _ in range(3):
@@ -226,8 +228,8 @@ def test_consumers_that_come_and_go_leave_nothing_behind(product: Product, name:
                 message = queue.get(timeout=10)
                 seen.append(message.payload)
                 message.ack()
-                if len(set(seen)) == MESSAGES:
+                if len(set(seen)) == 3 * consumers:
                     break
     writer.join()
 
-    assert sorted(seen) == list(range(MESSAGES))
+    assert sorted(seen) == list(range(3 * consumers))

@@ -34,7 +34,8 @@ def run(broker: FakeBroker, ear: Ear, *more: str) -> list[list[str]]:
         said = [process.stdout.readline()]
         # It has everything it may learn, and asks for more, before its lock becomes a short one.
         assert all(fault.fired.wait(WAIT_S) for fault in held)
-        broker.groups["g"].lease_s = 0.5
+        # Long enough that what it asked for last is answered before another may have the lock.
+        broker.groups["g"].lease_s = 2.0
         wait_for_renewals(broker, 2)
         process.send_signal(signal.SIGSTOP)
         broker.assign("g", {"b": {"orders": [0]}})

@@ -144,7 +144,7 @@ class Lanes:
         self._known.pop(lane, None)
         try:
             count = self.purge(lane)
-            self._client.run(self._client.calls.delete_topic(self.topic(lane)))
+            self._client.run(self._client.calls.delete_topic(self.topic(lane), even_in_use=True))
         except UnknownTopic:
             return 0
         return count

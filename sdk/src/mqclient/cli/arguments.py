@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 from datetime import datetime
+from pathlib import Path
 
 from mqclient.cli import (
     bench,
@@ -14,6 +15,7 @@ from mqclient.cli import (
     find,
     groups,
     listen,
+    mirror,
     produce,
     topics,
     trace,
@@ -50,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     _add_dead_letters(commands)
     _add_tail(commands)
+    _add_mirror(commands)
     _add_bench(commands)
     return top
 
@@ -97,7 +100,9 @@ def _add_topic(commands: "Commands[argparse.ArgumentParser]") -> None:
     create.add_argument("topic")
     create.add_argument("--queues", type=_positive, default=4)
     create.add_argument(
-        "--type", default="MIXED", choices=["NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
+        "--type",
+        default="MIXED",
+        choices=["NORMAL", "FIFO", "DELAY", "TRANSACTION", "PRIORITY", "LITE", "MIXED"],
     )
     create.add_argument("--retention-ms", type=_not_negative, help=_RETENTION_HELP)
     create.add_argument(
@@ -118,6 +123,8 @@ def _add_topic(commands: "Commands[argparse.ArgumentParser]") -> None:
     describe.set_defaults(run=topics.describe)
     delete = verbs.add_parser("delete", help="delete a topic with its messages")
     delete.add_argument("topic")
+    delete.add_argument("--reason", default="", help="why; kept in the audit log")
+    delete.add_argument("--even-in-use", action="store_true", help="also while groups read it")
     delete.set_defaults(run=topics.delete)
 
 
@@ -199,6 +206,9 @@ def _add_produce(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--key-regex", type=_pattern, help="the sharding key: its first group, or all it matches"
     )
     key.add_argument("--queue", type=_not_negative, help="send to this queue only")
+    key.add_argument(
+        "--priority", type=_not_negative, help="of a topic of that type, from 0, the lowest, on"
+    )
     command.add_argument("--delimiter", type=_separator, default=b"\t", help="a tab by default")
     command.add_argument("--tag")
     command.add_argument("--ack", choices=["sync", "async", "oneway"], default="sync")
@@ -308,6 +318,62 @@ def _add_tail(commands: "Commands[argparse.ArgumentParser]") -> None:
     command.add_argument("--max", type=_positive, help="end after so many messages")
     command.add_argument("--format", choices=["text", "json"], default="text")
     command.set_defaults(run=consume.tail)
+
+
+def _add_mirror(commands: "Commands[argparse.ArgumentParser]") -> None:
+    group = commands.add_parser("mirror", help="copy a topic to or from a RocketMQ 5 endpoint")
+    verbs = group.add_subparsers(required=True, metavar="VERB")
+    outward = verbs.add_parser("out", help="copy a topic of this broker's to an endpoint")
+    outward.add_argument("topic")
+    outward.add_argument("--to", required=True, metavar="HOST:PORT", help="of its gRPC door")
+    outward.add_argument("--as", dest="topic_there", help="the topic there; the same by default")
+    outward.add_argument("--group", help="keeps the position; mirror-TOPIC by default")
+    outward.add_argument(
+        "--start", type=_start, default="earliest",
+        help="of a group without a position: earliest, latest, or stored then or later: a time",
+    )  # fmt: skip
+    outward.set_defaults(run=mirror.outward)
+    inward = verbs.add_parser("in", help="copy a topic of an endpoint's to this broker")
+    inward.add_argument("topic")
+    inward.add_argument(
+        "--from", dest="source", required=True, metavar="HOST:PORT", help="of its gRPC door"
+    )
+    inward.add_argument("--as", dest="topic_there", help="the topic there; the same by default")
+    inward.add_argument("--group", required=True, help="there, in order to keep the order of keys")
+    inward.add_argument(
+        "--lease", type=_rate, default=30.0, metavar="SECONDS",
+        help="after a crash what was received comes again so much later; 10 or more",
+    )  # fmt: skip
+    inward.set_defaults(run=mirror.inward)
+    for verb in (outward, inward):
+        verb.add_argument("--once", action="store_true", help="end where the topic ends now")
+        verb.add_argument("--rate", type=_rate, help="at most so many messages a second")
+        verb.add_argument("--in-flight", type=_positive, default=16, help="messages at a time")
+        verb.add_argument(
+            "--patience", type=_rate, default=60.0, metavar="SECONDS",
+            help="to try again while a side does not answer",
+        )  # fmt: skip
+        verb.add_argument(
+            "--skip-refused", action="store_true",
+            help="pass over messages that the other side will never take, and name each",
+        )  # fmt: skip
+        verb.add_argument("--namespace", default="", help="of the topic and group there")
+        verb.add_argument("--tls", action="store_true", help="the endpoint speaks TLS")
+        verb.add_argument("--ca", type=Path, help="certificates to trust, instead of the system's")
+
+
+def _start(text: str) -> str | int:
+    if text in ("earliest", "latest"):
+        return text
+    moment = _moment(text)
+    return moment if isinstance(moment, int) else milliseconds_of(moment)
+
+
+def _rate(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError("must be more than 0")
+    return number
 
 
 def _add_bench(commands: "Commands[argparse.ArgumentParser]") -> None:

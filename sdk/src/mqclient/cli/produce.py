@@ -49,6 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
                     tag=arguments.tag,
                     sharding_key=key_of(body),
                     queue=arguments.queue,
+                    priority=arguments.priority,
                     delay_level=arguments.level,
                     delay_ms=arguments.delay_ms,
                     deliver_at=arguments.deliver_at,

@@ -49,7 +49,9 @@ def describe(arguments: argparse.Namespace) -> None:
 def delete(arguments: argparse.Namespace) -> None:
     """Delete a topic with its messages."""
     with _admin(arguments) as admin:
-        admin.delete_topic(arguments.topic)
+        admin.delete_topic(
+            arguments.topic, reason=arguments.reason, even_in_use=arguments.even_in_use
+        )
 
 
 def _described(info: TopicInfo) -> str:

@@ -76,6 +76,7 @@ class AsyncProducer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -87,7 +88,7 @@ class AsyncProducer:
         """
         parcel = self._drafting.draft(
             topic, body, tag, keys, properties, sharding_key,
-            queue, delay_level, delay_ms, deliver_at,
+            queue, priority, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
         await self._put(parcel, is_urgent=True)
         await settled(parcel)
@@ -103,6 +104,7 @@ class AsyncProducer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -113,7 +115,7 @@ class AsyncProducer:
         """
         parcel = self._drafting.draft(
             topic, body, tag, keys, properties, sharding_key,
-            queue, delay_level, delay_ms, deliver_at,
+            queue, priority, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
         await self._put(parcel)
         return SendFuture(parcel)
@@ -134,6 +136,7 @@ class AsyncProducer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -141,7 +144,8 @@ class AsyncProducer:
         """Put one message into the buffer; it is tried once, and a loss is only logged."""
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+            queue=queue, priority=priority, delay_level=delay_level, delay_ms=delay_ms,
+            deliver_at=deliver_at,
         )  # fmt: skip
         await self._put(self._drafting.parcel(message, AckMode.ONEWAY))
 
@@ -153,6 +157,7 @@ class AsyncProducer:
         tag: str | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -162,7 +167,7 @@ class AsyncProducer:
         Results are in the order of the bodies. The first error is raised when all are settled.
         """
         message = outgoing(
-            topic, b"", tag=tag, sharding_key=sharding_key, queue=queue,
+            topic, b"", tag=tag, sharding_key=sharding_key, queue=queue, priority=priority,
             delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         parcels = []

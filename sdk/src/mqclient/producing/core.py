@@ -303,6 +303,7 @@ class ProducerCore:
             now_s = self._clock.steady_s()
             if info is not None and info.queues_to_write > 0:
                 topic.fetched_s = now_s
+                topic.has_priorities = info.has_priorities
                 if topic.queue_count != info.queues_to_write:
                     topic.queue_count = info.queues_to_write
                     topic.sticky = self._rng.randrange(info.queues_to_write)
@@ -377,7 +378,12 @@ class ProducerCore:
         return topic.lane(queue)
 
     def _sticky_lane(self, topic: Topic) -> Lane:
-        """Return the lane that collects messages for any queue; the next one once it is taken."""
+        """Return the lane that collects messages for any queue; the next one once it is taken.
+
+        Where queues are priorities, a message without one has the lowest.
+        """
+        if topic.has_priorities:
+            return topic.lane(0)
         found = topic.lanes.get(topic.sticky)
         if found is not None and not found.is_busy and not found.is_full(self.settings):
             # Which it is for nearly every message, so it is looked at without a loop.

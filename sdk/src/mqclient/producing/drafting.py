@@ -20,6 +20,7 @@ from mqclient.wire.properties import (
     DELAY_LEVEL,
     DELAY_MS,
     DELIVER_AT_MS,
+    PRIORITY,
     PRODUCER_ID,
     UNIQUE_KEY_START,
     pack_properties,
@@ -28,6 +29,10 @@ from mqclient.wire.properties import (
 from mqclient.wire.records import SMALLEST_BYTES
 
 logger = logging.getLogger("mqclient")
+
+# RocketMQ's clients have ids of 34 characters, and ours of 32.
+_MESSAGE_ID_CHARACTERS_MAX = 255
+_PRIORITY_MAX = 2**31 - 1
 
 _checked_topic = lru_cache(maxsize=4096)(partial(checked_name, what="topic"))
 _packed_tag = lru_cache(maxsize=4096)(lambda tag: pack_properties(tag=tag))
@@ -42,6 +47,7 @@ def outgoing(
     properties: Mapping[str, str] | None = None,
     sharding_key: str | None = None,
     queue: int | None = None,
+    priority: int | None = None,
     delay_level: int | None = None,
     delay_ms: int | None = None,
     deliver_at: datetime | int | None = None,
@@ -53,6 +59,7 @@ def outgoing(
         body = bytes(memoryview(body))
     if queue is not None and (queue < 0 or sharding_key is not None):
         raise InvalidArgument("a queue is a number from 0 on, and excludes a sharding key")
+    _check_priority(priority, queue, sharding_key)
     _check_delay(delay_level, delay_ms, deliver_at)
     return OutgoingMessage(
         topic=_checked_topic(topic),
@@ -62,6 +69,7 @@ def outgoing(
         properties=properties or {},
         sharding_key=sharding_key,
         queue=queue,
+        priority=priority,
         delay_level=delay_level,
         delay_ms=delay_ms,
         deliver_at_ms=None if deliver_at is None else milliseconds_of(deliver_at),
@@ -89,6 +97,7 @@ class Drafting:
         properties: Mapping[str, str] | None,
         sharding_key: str | None,
         queue: int | None,
+        priority: int | None,
         delay_level: int | None,
         delay_ms: int | None,
         deliver_at: datetime | int | None,
@@ -104,14 +113,15 @@ class Drafting:
             or self._settings.interceptors
             or type(body) is not bytes
             or len(body) > BODY_BYTES_MAX
+            or priority is not None
             or not (delay_level is None and delay_ms is None and deliver_at is None)
             or (queue is not None and (queue < 0 or sharding_key is not None))
         ):
             return self.parcel(
                 outgoing(
                     topic, body, tag=tag, keys=keys, properties=properties,
-                    sharding_key=sharding_key, queue=queue, delay_level=delay_level,
-                    delay_ms=delay_ms, deliver_at=deliver_at,
+                    sharding_key=sharding_key, queue=queue, priority=priority,
+                    delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
                 )
             )  # fmt: skip
         _checked_topic(topic)
@@ -193,7 +203,7 @@ class Drafting:
         else:
             shared = b"" if like.tag is None else _packed_tag(like.tag)
         wall_ms = self._clock.wall_ms()
-        ids = IDS.many(wall_ms, len(bodies))
+        ids = IDS.many(wall_ms, len(bodies)) if like.message_id is None else [_id_of(like)]
         # Ids are of one length, so the check of the first section stands for all.
         room_bytes = SEQUENCE_BYTES_MAX if PRODUCER_ID in system else 0
         section = with_unique_key(shared, ids[0], room_bytes=room_bytes)
@@ -217,7 +227,7 @@ class Drafting:
             ids,
             route=self._route(like),
             ack=ack or self._settings.ack,
-            born_ms=wall_ms,
+            born_ms=wall_ms if like.born_time_ms is None else like.born_time_ms,
             deadline_s=self._clock.steady_s() + self._settings.timeout_s,
             size_bytes=body_bytes + fixed_bytes * len(bodies),
             lock=self._lock,
@@ -227,6 +237,10 @@ class Drafting:
     def _system(self, message: OutgoingMessage, ack: AckMode) -> dict[str, str]:
         """Return the properties of reserved names; the number of a message comes when it goes."""
         found = {}
+        if message.priority is not None:
+            # An interceptor or a maker of copies may have said it, whom `outgoing` did not check.
+            _check_priority(message.priority, message.queue, message.sharding_key)
+            found[PRIORITY] = str(message.priority)
         if message.delay_level is not None:
             found[DELAY_LEVEL] = str(message.delay_level)
         if message.delay_ms is not None:
@@ -240,6 +254,8 @@ class Drafting:
     def _route(self, message: OutgoingMessage) -> Route:
         if message.queue is not None:
             return message.queue
+        if message.priority is not None:
+            return partial(_queue_of_priority, message.priority)
         if self._settings.selector is not None:
             return partial(self._settings.selector, message)
         return message.sharding_key
@@ -253,6 +269,31 @@ class Drafting:
             except Exception:
                 # Foreign code must not break the send.
                 logger.exception("an interceptor raised after a send")
+
+
+def _id_of(message: OutgoingMessage) -> bytes:
+    found = message.message_id or ""
+    is_fine = found.isascii() and found.isprintable() and " " not in found
+    if not is_fine or not 0 < len(found) <= _MESSAGE_ID_CHARACTERS_MAX:
+        raise InvalidArgument(
+            f"a message id is 1 to {_MESSAGE_ID_CHARACTERS_MAX} printable characters of ASCII"
+            " without a blank"
+        )
+    return found.encode("ascii")
+
+
+def _check_priority(priority: int | None, queue: int | None, sharding_key: str | None) -> None:
+    if priority is None:
+        return
+    if not (queue is None and sharding_key is None):
+        raise InvalidArgument("a message has one of sharding_key, queue and priority")
+    if not 0 <= priority <= _PRIORITY_MAX:
+        raise InvalidArgument(f"priority is 0 to {_PRIORITY_MAX}, not {priority}")
+
+
+def _queue_of_priority(priority: int, queue_count: int) -> int:
+    """Return the queue of a priority: that of its number, or the highest one."""
+    return min(priority, queue_count - 1)
 
 
 def _check_delay(level: int | None, delay_ms: int | None, at: datetime | int | None) -> None:
@@ -280,6 +321,7 @@ def _with_body(like: OutgoingMessage, body: bytes | str) -> OutgoingMessage:
         properties=like.properties,
         sharding_key=like.sharding_key,
         queue=like.queue,
+        priority=like.priority,
         delay_level=like.delay_level,
         delay_ms=like.delay_ms,
         deliver_at=like.deliver_at_ms,

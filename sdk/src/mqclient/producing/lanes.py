@@ -22,6 +22,7 @@ class Topic(Waiter):
     __slots__ = (
         "attempt",
         "fetched_s",
+        "has_priorities",
         "is_asking",
         "lanes",
         "name",
@@ -40,6 +41,7 @@ class Topic(Waiter):
         self.lanes: dict[int, Lane] = {}
         self.next_sequence = 0
         self.queue_count = 0
+        self.has_priorities = False
         self.fetched_s = 0.0
         self.is_asking = False
         self.not_before_s = 0.0

@@ -85,19 +85,22 @@ class Producer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
     ) -> SendResult:
         """Send one message and wait until it is acknowledged; raise MqError.
 
-        Messages of one `sharding_key` share a queue; `queue` names one. `delay_level`, `delay_ms`
-        or `deliver_at`, a time with a zone or in milliseconds since 1970 UTC, has it delivered
-        later. An error's `outcome` says whether the message may be stored all the same.
+        Messages of one `sharding_key` share a queue; `queue` names one. `priority` is for topics of
+        that type, from 0, the lowest, on; the topic's highest is what all above count as.
+        `delay_level`, `delay_ms` or `deliver_at`, a time with a zone or in milliseconds since 1970
+        UTC, has it delivered later. An error's `outcome` says whether the message may be stored
+        all the same.
         """
         parcel = self._drafting.draft(
             topic, body, tag, keys, properties, sharding_key,
-            queue, delay_level, delay_ms, deliver_at,
+            queue, priority, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
         # The caller waits anyway, so it carries the message itself unless another thread does.
         job = self._core.put_alone(parcel) if self._pid == os.getpid() else None
@@ -122,6 +125,7 @@ class Producer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -132,7 +136,7 @@ class Producer:
         """
         parcel = self._drafting.draft(
             topic, body, tag, keys, properties, sharding_key,
-            queue, delay_level, delay_ms, deliver_at,
+            queue, priority, delay_level, delay_ms, deliver_at,
         )  # fmt: skip
         self._put(parcel)
         if self._core.has_news:
@@ -156,6 +160,7 @@ class Producer:
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -163,7 +168,8 @@ class Producer:
         """Put one message into the buffer; it is tried once, and a loss is only logged."""
         message = outgoing(
             topic, body, tag=tag, keys=keys, properties=properties, sharding_key=sharding_key,
-            queue=queue, delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
+            queue=queue, priority=priority, delay_level=delay_level, delay_ms=delay_ms,
+            deliver_at=deliver_at,
         )  # fmt: skip
         self._put(self._drafting.parcel(message, AckMode.ONEWAY))
         self._wake()
@@ -176,6 +182,7 @@ class Producer:
         tag: str | None = None,
         sharding_key: str | None = None,
         queue: int | None = None,
+        priority: int | None = None,
         delay_level: int | None = None,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -185,7 +192,7 @@ class Producer:
         Results are in the order of the bodies. The first error is raised when all are settled.
         """
         message = outgoing(
-            topic, b"", tag=tag, sharding_key=sharding_key, queue=queue,
+            topic, b"", tag=tag, sharding_key=sharding_key, queue=queue, priority=priority,
             delay_level=delay_level, delay_ms=delay_ms, deliver_at=deliver_at,
         )  # fmt: skip
         parcels = []

@@ -322,11 +322,16 @@ class Calls(FailureCalls, CareCalls, LaterCalls, LifeCalls, SearchCalls):
         """Read a page of topics, and the cursor of the next page."""
         return self._get(f"{API}/topics{page(cursor)}", _topic_page)
 
-    def delete_topic(self, topic: str) -> Call[None]:
+    def delete_topic(
+        self, topic: str, *, reason: str = "", even_in_use: bool = False
+    ) -> Call[None]:
         """Delete a topic with its messages."""
         checked_name(topic, "topic")
-        target = f"{API}/topics/{path_part(topic)}"
-        return self._bare("DELETE", target, nothing)
+        said = {"reason": reason} if reason else {}
+        if even_in_use:
+            said["even_in_use"] = "true"
+        query = f"?{urlencode(said)}" if said else ""
+        return self._bare("DELETE", f"{API}/topics/{path_part(topic)}{query}", nothing)
 
     def _send_target(
         self, topic: str, queue: int, ack: AckMode | None, is_delayed: bool

@@ -25,6 +25,7 @@ from mqclient.wire.properties import (
     KEYS,
     ORIGIN_MESSAGE_ID,
     ORIGIN_TOPIC,
+    PRIORITY,
     RETRY_HISTORY,
     SHARDING_KEY,
     TAG,
@@ -172,6 +173,12 @@ class Message:
     def sharding_key(self) -> str | None:
         """Return the sharding key, None without one."""
         return self.properties.get(SHARDING_KEY)
+
+    @property
+    def priority(self) -> int | None:
+        """Return the priority it was sent with, None without one."""
+        text = self.properties.get(PRIORITY, "")
+        return int(text) if text.isascii() and text.isdecimal() else None
 
     @property
     def message_id(self) -> str:

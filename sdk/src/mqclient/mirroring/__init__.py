@@ -1,0 +1,1 @@
+"""Copies of topics between mqweb and RocketMQ 5, in both directions."""

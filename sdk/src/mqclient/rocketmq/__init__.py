@@ -1,0 +1,1 @@
+"""RocketMQ 5's gRPC protocol from a client's side. Needs `mqclient[rocketmq]`: grpcio, protobuf."""
