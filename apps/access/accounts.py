@@ -10,9 +10,11 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
 from apps.access import policy, selectors, snapshot
+from apps.access.ends import end
 from apps.access.models import AccountRole, Grant
 from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.engine.errors import InvalidArgument
 
 _log = logging.getLogger("mqweb.access")
@@ -34,7 +36,9 @@ def create_account(
     with recorded(by=by, act="account.create", kind="account", name=name) as entry:
         snapshot.raise_version()
         if get_user_model().objects.filter(username=name).exists():
-            raise ProblemError("conflict", f"there is an account {name!r} already")
+            raise ProblemError(
+                "conflict", sentence("there is an account %(name)s already", name=repr(name))
+            )
         user.is_staff = role is policy.Role.ADMIN
         user.save()
         AccountRole.objects.create(user=user, role=role.value)
@@ -49,9 +53,11 @@ def change_account(
     role: policy.Role | None = None,
     is_active: bool | None = None,
     password: str | None = None,
+    keeps_session: str | None = None,
     by: str,
 ) -> User:
-    """Change what is given. A new password, or its end, closes the account's sessions and sockets.
+    """Change what is given. A new password, or its end, closes the account's sessions and sockets,
+    but for the session with the key `keeps_session`.
 
     Raises ProblemError `not_found`, and `conflict` for a change after which nobody could administer
     any more; InvalidArgument for a bad password.
@@ -72,7 +78,14 @@ def change_account(
         user.save()
         _check_somebody_administers()
         now = selectors.account(name)
-        entry.after = {**_told(now), "is_sign_in_renewed": password is not None}
+        ended = 0
+        if password is not None or is_active is False:
+            ended = end(user.sign_ins.exclude(session_key=keeps_session or ""))
+        entry.after = {
+            **_told(now),
+            "is_sign_in_renewed": password is not None,
+            "sign_ins_ended": ended,
+        }
     changed = {
         "role": None if role is None else role.value,
         "is_active": is_active,
@@ -87,7 +100,7 @@ def delete_account(*, name: str, by: str) -> None:
     with recorded(by=by, act="account.delete", kind="account", name=name) as entry:
         snapshot.raise_version()
         user = selectors.account(name)
-        entry.before = {**_told(user), "grants": [str(row) for row in user.grants.all()]}
+        entry.before = {**_told(user), "grants": [row.english for row in user.grants.all()]}
         user.delete()
         _check_somebody_administers()
     _log.info("account_deleted", extra={"account": name, "by": by})
@@ -121,7 +134,7 @@ def add_grant(
             created_by=by[:255],
         )
         entry.after = _granted(row)
-    _log.info("grant_added", extra={"account": name, "grant": str(row), "by": by})
+    _log.info("grant_added", extra={"account": name, "grant": row.english, "by": by})
     return row
 
 
@@ -130,7 +143,7 @@ def remove_grant(*, number: int, by: str) -> None:
     with recorded(by=by, act="grant.remove", kind="grant", name=str(number)) as entry:
         snapshot.raise_version()
         row = selectors.grant(number)
-        text, account = str(row), row.user.get_username()
+        text, account = row.english, row.user.get_username()
         entry.kind, entry.name, entry.before = "account", account, _granted(row)
         row.delete()
     _log.info("grant_removed", extra={"account": account, "grant": text, "by": by})
@@ -141,7 +154,7 @@ def checked(**words: Any) -> policy.Grant:  # Words of any JSON type: `policy.ch
     try:
         return policy.checked(**words)
     except ValueError as error:
-        raise InvalidArgument(str(error)) from error
+        raise InvalidArgument(*error.args) from error
 
 
 def _told(user: User) -> Mapping[str, object]:
@@ -155,7 +168,7 @@ def _told(user: User) -> Mapping[str, object]:
 
 
 def _granted(row: Grant) -> Mapping[str, object]:
-    return {"number": row.pk, "grant": str(row), "sources": row.sources}
+    return {"number": row.pk, "grant": row.english, "sources": row.sources}
 
 
 def _set_password(user: User, password: str | None) -> None:
@@ -171,4 +184,6 @@ def _set_password(user: User, password: str | None) -> None:
 
 def _check_somebody_administers() -> None:
     if not selectors.somebody_administers():
-        raise ProblemError("conflict", "after that no account could sign in and administer")
+        raise ProblemError(
+            "conflict", sentence("after that no account could sign in and administer")
+        )

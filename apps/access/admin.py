@@ -17,13 +17,16 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponseRedirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from apps.access import policy, selectors, snapshot, tokens
-from apps.access.models import AccountRole, ApiToken, Grant
+from apps.access import factors, policy, selectors, sessions, snapshot, tokens
+from apps.access.models import AccountRole, AccountSession, ApiToken, Grant, SecondFactor
 from apps.access.snapshot import words_of
 from apps.audit.admin import AuditedAdmin
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
+from apps.core.adminacts import Call, Chosen, confirmed
 
 if TYPE_CHECKING:
     UserBase = UserAdmin[User]
@@ -56,9 +59,9 @@ class AccountAdmin(AuditedAdmin, UserBase):
     inlines = [RoleInline]
     fieldsets = [
         (None, {"fields": ["username", "password"]}),
-        ("Person", {"fields": ["first_name", "last_name", "email"]}),
-        ("May", {"fields": ["is_active", "is_staff", "is_superuser"]}),
-        ("Times", {"fields": ["last_login", "date_joined"]}),
+        (gettext_lazy("Person"), {"fields": ["first_name", "last_name", "email"]}),
+        (gettext_lazy("May"), {"fields": ["is_active", "is_staff", "is_superuser"]}),
+        (gettext_lazy("Times"), {"fields": ["last_login", "date_joined"]}),
     ]
     filter_horizontal = []
     readonly_fields = ["last_login", "date_joined"]
@@ -68,7 +71,7 @@ class AccountAdmin(AuditedAdmin, UserBase):
         assert isinstance(obj, User)
         return {**super().kept_of(obj), "role": selectors.role_of(obj)}
 
-    @admin.display(description="role", ordering="access_role__role")
+    @admin.display(description=gettext_lazy("role"), ordering="access_role__role")
     def role(self, user: User) -> str:
         """Return the role."""
         return selectors.role_of(user)
@@ -83,7 +86,7 @@ class AccountAdmin(AuditedAdmin, UserBase):
             if selectors.somebody_administers():
                 return answer
             transaction.set_rollback(True)
-        refusal = "Nothing is changed: no account could sign in and administer after that."
+        refusal = _("Nothing is changed: no account could sign in and administer after that.")
         self.message_user(request, refusal, messages.ERROR)
         return HttpResponseRedirect(request.path)
 
@@ -158,8 +161,9 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     list_display = [
         "prefix", "user", "label", "expires_at", "last_used_at", "revoked_at", "created_by",
     ]  # fmt: skip
-    list_filter = ["revoked_at"]
+    list_filter = [("revoked_at", admin.EmptyFieldListFilter), "expires_at"]
     list_select_related = ["user"]
+    date_hierarchy = "created_at"
     search_fields = ["prefix", "label", "user__username"]
     fields = [
         "prefix", "user", "label", "scopes", "expires_at", "last_used_at", "created_at",
@@ -167,14 +171,73 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     ]  # fmt: skip
     actions = ["revoke"]
 
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may change tokens, although nobody may edit their rows."""
-        return request.user.has_perm("access.change_apitoken")
+    @confirmed(
+        description=gettext_lazy("Revoke for good"),
+        title=gettext_lazy("Revoke tokens"),
+        said=gettext_lazy("Whoever uses such a token is refused within a second, for good."),
+        button=gettext_lazy("Revoke them"),
+        call=Call("DELETE", "api/v1/tokens/<str:token>"),
+        permission="access.change_apitoken",
+        parts=lambda token: {"token": str(token.pk)},
+        rows_of=lambda tokens: tokens.filter(revoked_at=None),
+        things_max=1_000,
+    )
+    def revoke(self, request: HttpRequest, token: ApiToken, _chosen: Chosen) -> str:
+        """Revoke one token."""
+        tokens.revoke_token(number=token.pk, by=actor_of(request))
+        return _("%(token)s is revoked") % {"token": token}
 
-    @admin.action(description="Revoke for good", permissions=["revoke"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Revoke the chosen tokens."""
-        numbers = list(queryset.values_list("pk", flat=True))
-        for number in numbers:
-            tokens.revoke_token(number=number, by=actor_of(request))
-        self.message_user(request, f"{len(numbers)} revoked", messages.SUCCESS)
+
+@admin.register(AccountSession)
+class AccountSessionAdmin(ReadOnlyAdmin):
+    """Who signed in where; a session that has just ended by itself is listed for a while."""
+
+    list_display = ["user", "begun_at", "seen_at", "address", "agent"]
+    list_select_related = ["user"]
+    date_hierarchy = "seen_at"
+    search_fields = ["user__username", "address"]
+    fields = ["user", "begun_at", "seen_at", "address", "agent"]
+    actions = ["end"]
+
+    @confirmed(
+        description=gettext_lazy("End, with their live pages"),
+        title=gettext_lazy("End sessions"),
+        said=gettext_lazy("Whoever works in such a session has to sign in again."),
+        button=gettext_lazy("End them"),
+        call=Call("POST", "api/v1/accounts/<str:account>/sessions:end"),
+        permission="access.change_accountsession",
+        parts=lambda session: {"account": session.user.get_username()},
+    )
+    def end(self, request: HttpRequest, session: AccountSession, _chosen: Chosen) -> str:
+        """End one session."""
+        sessions.end_one(user=session.user, number=session.pk, by=actor_of(request))
+        return _("%(session)s has ended") % {"session": session}
+
+
+@admin.register(SecondFactor)
+class SecondFactorAdmin(ReadOnlyAdmin):
+    """Who signs in with a code as well, and what nobody confirmed yet."""
+
+    list_display = ["user", "begun_at", "confirmed_at"]
+    list_filter = [("confirmed_at", admin.EmptyFieldListFilter)]
+    list_select_related = ["user"]
+    search_fields = ["user__username"]
+    fields = ["user", "begun_at", "confirmed_at"]
+    actions = ["turn_off"]
+
+    @confirmed(
+        description=gettext_lazy("Turn off for who has lost their codes"),
+        title=gettext_lazy("Turn second factors off"),
+        said=gettext_lazy("Such an account signs in with its password alone."),
+        button=gettext_lazy("Turn them off"),
+        call=Call("POST", "api/v1/accounts/<str:account>/second-factor:off"),
+        permission="access.change_secondfactor",
+        parts=lambda factor: {"account": factor.user.get_username()},
+        rows_of=lambda rows: rows.exclude(confirmed_at=None),
+        name_of=lambda factor: factor.user.get_username(),
+    )
+    def turn_off(self, request: HttpRequest, factor: SecondFactor, _chosen: Chosen) -> str:
+        """Turn one off."""
+        by = actor_of(request)
+        factors.turn_off_another(user=factor.user, asking_id=request.user.pk, by=by)
+        return _("%(name)s signs in with a password alone.") % {"name": factor.user}

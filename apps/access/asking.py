@@ -9,18 +9,26 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 
 from apps.access import snapshot
-from apps.access.gate import Denied, Gate, Rights, Tell, unauthenticated
-from apps.access.policy import Action, Caller, Decision, Kind, Resource, decide
+from apps.access.gate import HIDDEN, Denied, Gate, Rights, Tell, refusal_of, unauthenticated
+from apps.access.models import (
+    ADDRESS_CHARACTERS_MAX,
+    AGENT_CHARACTERS_MAX,
+    AccountSession,
+)
+from apps.access.policy import CLUSTER, Action, Caller, Decision, Kind, Resource, Sight, decide
+from apps.access.policy.reasons import because
+from apps.access.policy.sight import ALL
+from apps.core.moments import moment
 from apps.engine.clock import SystemClock
 
 # Of a session: since its start, and without a request.
 SESSION_MS_MAX = 12 * 3_600_000
 SESSION_IDLE_MS_MAX = 2 * 3_600_000
 _NOTE_EVERY_MS = 60_000
-_BEGUN, _SEEN = "access_begun_ms", "access_seen_ms"
+_BEGUN, _SEEN, _FACTOR = "access_begun_ms", "access_seen_ms", "access_factor"
 
 clock = SystemClock()
 gate = Gate(snapshot.current, clock)
@@ -56,23 +64,48 @@ class Access:
     def may(self, action: Action, resource: Resource) -> Decision:
         """Say whether whoever asks may do something, and why not."""
         if not is_on():
-            return Decision(True, "access is off")
+            return Decision(True, because("access is off"))
         if self.rights is None:
             return decide(None, action, resource)
         caller = self.rights.caller
         return decide(caller.principal, action, resource, caller.source)
+
+    def sight(self) -> Sight:
+        """Return what whoever asks may see; all of it where access is off."""
+        if not is_on():
+            return ALL
+        if self.rights is None:
+            return Sight(None)
+        caller = self.rights.caller
+        return Sight.of(caller.principal, caller.source)
 
     def may_one(self, actions: Sequence[Action], resource: Resource) -> Decision:
         """Say whether whoever asks may do one of some things; if not, why not the first."""
         decisions = [self.may(action, resource) for action in actions]
         return next((one for one in decisions if one.is_allowed), decisions[0])
 
+    def may_one_somewhere(self, actions: Sequence[Action], kind: Kind) -> Decision:
+        """Say whether there may be a name to do one of some things with; if not, why not."""
+        decisions = [self.may_somewhere(action, kind) for action in actions]
+        return next((one for one in decisions if one.is_allowed), decisions[0])
+
+    def may_one_on_each(
+        self, actions: Sequence[Action], kind: Kind, names: Sequence[str]
+    ) -> Decision:
+        """Say whether whoever asks may do one of some things with each name, or why not with one.
+
+        Of no name at all it is asked about the whole installation.
+        """
+        resources = [Resource(kind, name) for name in names] or [CLUSTER]
+        decisions = [self.may_one(actions, resource) for resource in resources]
+        return next((one for one in decisions if not one.is_allowed), decisions[0])
+
     def may_somewhere(self, action: Action, kind: Kind) -> Decision:
         """Say whether there may be a name that whoever asks may do something with."""
         if not is_on():
-            return Decision(True, "access is off")
+            return Decision(True, because("access is off"))
         if self.rights is None:
-            return Decision(False, "nobody is signed in")
+            return Decision(False, because("nobody is signed in"))
         return self.rights.caller.principal.may_somewhere(action, kind)
 
 
@@ -86,11 +119,67 @@ def access_of(request: HttpRequest) -> Access:
 
 
 def require(request: HttpRequest, action: Action, resource: Resource) -> None:
-    """Raise PermissionDenied unless whoever asks may, for what only a body names."""
-    decision = access_of(request).may(action, resource)
-    if not decision.is_allowed:
-        _told_to(request, Denied("forbidden", decision.reason, resource=resource))
+    """Raise PermissionDenied unless whoever asks may, for what only a body or a row names.
+
+    Raises Http404 for what they may not even know of.
+    """
+    if not permitted(request, action, resource):
+        raise Http404(f"there is no {resource} that may be known of")
+
+
+def permitted(request: HttpRequest, action: Action, resource: Resource) -> bool:
+    """Say whether whoever asks may do something with what a number or an id led to.
+
+    False is for what they may not even know of: it is to be answered as a number that none has.
+    Raises PermissionDenied for what they may know of.
+    """
+    access = access_of(request)
+    decision = access.may(action, resource)
+    if decision.is_allowed:
+        return True
+    if access.rights is None:
         raise PermissionDenied(decision.reason)
+    caller = access.rights.caller
+    denied = refusal_of(caller.principal, (action,), resource, caller.source, by="")
+    _told_to(request, denied)
+    if denied.code == HIDDEN:
+        return False
+    raise PermissionDenied(decision.reason)
+
+
+def passed_factor(request: HttpRequest) -> None:
+    """Take note in the session that a code was asked for, and was good."""
+    request.session[_FACTOR] = True
+
+
+def _flush(request: HttpRequest) -> None:
+    key = request.session.session_key
+    request.session.flush()
+    if key:
+        AccountSession.objects.filter(session_key=key).delete()
+
+
+def _note(request: HttpRequest, *, begun_ms: int, seen_ms: int) -> None:
+    """Write down, once a minute, where a session is seen."""
+    if not request.session.session_key:
+        return
+    agent = request.META.get("HTTP_USER_AGENT", "").replace("\0", "")
+    seen = {
+        "user_id": request.user.pk,
+        "seen_at": moment(seen_ms),
+        "address": request.META.get("REMOTE_ADDR", "")[:ADDRESS_CHARACTERS_MAX],
+        "agent": agent[:AGENT_CHARACTERS_MAX],
+    }
+    AccountSession.objects.update_or_create(
+        session_key=request.session.session_key,
+        defaults=seen,
+        create_defaults={**seen, "begun_at": moment(begun_ms)},
+    )
+
+
+def sight_of(request: HttpRequest) -> Sight:
+    """Return what whoever asks may see."""
+    return access_of(request).sight()
 
 
 def shown_to(request: HttpRequest, kind: Kind) -> Callable[[str], bool]:
@@ -124,18 +213,19 @@ def by_session(request: HttpRequest) -> Rights:
     """
     user = request.user
     if not user.is_authenticated:
-        raise unauthenticated("sign in, or give a token", is_wrong=False)
+        raise unauthenticated(because("sign in, or give a token"), is_wrong=False)
     now_ms = clock.wall_ms()
     begun_ms = int(request.session.get(_BEGUN, now_ms))
     seen_ms = int(request.session.get(_SEEN, now_ms))
     until_ms = begun_ms + SESSION_MS_MAX
     if now_ms >= until_ms or now_ms - seen_ms >= SESSION_IDLE_MS_MAX:
-        request.session.flush()
-        raise unauthenticated("the session has ended: sign in again", is_wrong=True)
+        _flush(request)
+        raise unauthenticated(because("the session has ended: sign in again"), is_wrong=True)
     if _BEGUN not in request.session:
         request.session[_BEGUN] = now_ms
     if now_ms - seen_ms >= _NOTE_EVERY_MS or _SEEN not in request.session:
         request.session[_SEEN] = now_ms
+        _note(request, begun_ms=begun_ms, seen_ms=now_ms)
     mark = user.get_session_auth_hash()
     account = gate.book().accounts.get(user.pk)
     if account is None or account.mark != mark:
@@ -143,7 +233,11 @@ def by_session(request: HttpRequest) -> Rights:
         snapshot.publish()
         account = gate.book().accounts.get(user.pk)
     if account is None:
-        raise unauthenticated("the account is not good any more", is_wrong=True)
+        raise unauthenticated(because("the account is not good any more"), is_wrong=True)
+    if account.has_factor and _FACTOR not in request.session:
+        # Whatever began this session did not ask for a code.
+        _flush(request)
+        raise unauthenticated(because("sign in again, with a code"), is_wrong=True)
     caller = Caller(
         principal=account.principal,
         source=request.META.get("REMOTE_ADDR", ""),
@@ -169,8 +263,11 @@ __all__ = [
     "end_session",
     "gate",
     "is_on",
+    "passed_factor",
+    "permitted",
     "require",
     "shown_to",
+    "sight_of",
     "streams_on",
     "tell_of_denials",
 ]

@@ -13,5 +13,6 @@ def signed_in(request: HttpRequest) -> dict[str, object]:
     return {
         "signed_in_as": name,
         "is_access_on": asking.is_on(),
+        "sight": access.sight(),
         "administers": access.may(Action.ADMINISTER, CLUSTER).is_allowed,
     }

@@ -17,12 +17,17 @@ from django.shortcuts import render
 from django.utils.module_loading import import_string
 
 from apps.access import asking, telling
-from apps.access.gate import Denied, Rights
-from apps.access.table import Need, Open, Table
+from apps.access.gate import HIDDEN, LACKS_FACTOR, Denied, Rights, refusal_of
+from apps.access.policy.reasons import because
+from apps.access.table import Open, Row, Somewhere, Table
+from apps.core import phrases
 from apps.core.exceptions import problem_response
 from apps.core.handlers import database_unavailable, is_api
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+# Marks the refusal that pages answer by leading to where a second factor is set up.
+_SET_UP = "second factor"
+_SET_UP_AT = "/account/second-factor"
 _ADMINS_SIGN_IN = "admin/login/"
 # Below the API's address, and read by people in a browser.
 _FOR_PEOPLE = "/api/docs/"
@@ -64,7 +69,7 @@ class AccessMiddleware:
             return _refused(request, denied)
 
     def _decided(
-        self, request: HttpRequest, row: Need | Open | None, parts: Mapping[str, Any]
+        self, request: HttpRequest, row: Row | None, parts: Mapping[str, Any]
     ) -> HttpResponseBase | None:
         is_for_all = isinstance(row, Open) and not row.is_for_accounts
         try:
@@ -74,24 +79,37 @@ class AccessMiddleware:
                 request.access = asking.Access()  # type: ignore[attr-defined]
                 return None
             raise
-        request.access = asking.Access(rights)  # type: ignore[attr-defined]
+        lets_in = is_for_all or (isinstance(row, Open) and row.is_before_factor)
+        if asking.gate.lacks_factor(rights.caller):
+            # Nothing is told to them: not even what the menu has.
+            request.access = asking.Access()  # type: ignore[attr-defined]
+            if not lets_in:
+                raise Denied("forbidden", LACKS_FACTOR, challenge=_SET_UP)
+            return None
+        access = asking.Access(rights)
+        request.access = access  # type: ignore[attr-defined]
         if isinstance(row, Open):
             return None
         if row is None:
-            raise Denied("forbidden", "no right is known that would be enough for this")
+            raise Denied("forbidden", because("no right is known that would be enough for this"))
+        caller = rights.caller
+        by = caller.label or caller.principal.name
+        if isinstance(row, Somewhere):
+            decision = access.may_one_somewhere(row.actions, row.kind)
+            if decision.is_allowed:
+                return None
+            raise Denied("forbidden", decision.reason, by=by)
         resource = row.resource_of(parts)
-        decision = asking.Access(rights).may_one(row.actions, resource)
-        if decision.is_allowed:
+        if access.may_one(row.actions, resource).is_allowed:
             return None
-        by = rights.caller.label or rights.caller.principal.name
-        raise Denied("forbidden", decision.reason, by=by, resource=resource)
+        raise refusal_of(caller.principal, row.actions, resource, caller.source, by=by)
 
 
 def _rights(request: HttpRequest) -> Rights:
     """Return who asks; raise Denied. What a session asks to change must come from our pages."""
     if "HTTP_AUTHORIZATION" in request.META:
         if not is_api(request):
-            raise Denied("unauthenticated", "pages take a session, and no token")
+            raise Denied("unauthenticated", because("pages take a session, and no token"))
         rights = asking.by_token(request)
         # For those who write down who did it; it is read from no table.
         caller = rights.caller
@@ -120,16 +138,22 @@ def _nothing(_request: HttpRequest) -> HttpResponse:
 def _refused(request: HttpRequest, denied: Denied) -> HttpResponseBase:
     if denied.code == "database_unavailable":
         return database_unavailable(request)
-    telling.of_request(request, denied)
-    if denied.code == "forbidden":
-        extra = {"path": request.path, "method": request.method, "detail": str(denied)}
+    if denied.challenge != _SET_UP:
+        telling.of_request(request, denied)
+    if denied.kept_code == "forbidden":
+        extra = {"path": request.path, "method": request.method, "detail": denied.reason}
         _log.warning("request_forbidden", extra=extra)
     if is_api(request) and not request.path.startswith(_FOR_PEOPLE):
-        headers = {"WWW-Authenticate": denied.challenge} if denied.challenge else {}
+        is_challenge = denied.challenge and denied.challenge != _SET_UP
+        headers = {"WWW-Authenticate": denied.challenge} if is_challenge else {}
         return problem_response(request, denied.code, str(denied), headers=headers)
+    if denied.challenge == _SET_UP:
+        return HttpResponseRedirect(_SET_UP_AT)
     if denied.code == "unauthenticated":
         return _to_sign_in(request, request.get_full_path() if request.method == "GET" else "/")
-    return render(request, "errors/403.html", {"reason": str(denied)}, status=403)
+    if denied.code == HIDDEN:
+        return render(request, "errors/404.html", status=404)
+    return render(request, "errors/403.html", {"reason": phrases.told(denied)}, status=403)
 
 
 def _to_sign_in(_request: HttpRequest, back: str) -> HttpResponse:

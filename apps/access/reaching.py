@@ -12,13 +12,15 @@ from django.urls import Resolver404, resolve
 from django.utils.module_loading import import_string
 
 from apps.access import asking
-from apps.access.policy import Decision
-from apps.access.table import Open, Table
+from apps.access.policy import Decision, Kind
+from apps.access.policy.reasons import because
+from apps.access.table import Need, Open, Row, Somewhere, Table
+from apps.core.adminacts import Call, Place
 
-_NO_ADDRESS = Decision(False, "there is no such address")
-_NO_ROW = Decision(False, "no right is known that would be enough for this")
+_NO_ADDRESS = Decision(False, because("there is no such address"))
+_NO_ROW = Decision(False, because("no right is known that would be enough for this"))
 _OPEN = Decision(True, "open")
-_SIGN_IN = Decision(False, "nobody is signed in")
+_SIGN_IN = Decision(False, because("nobody is signed in"))
 
 
 def reach(request: HttpRequest | None, method: str, path: str) -> Decision:
@@ -33,12 +35,43 @@ def reach(request: HttpRequest | None, method: str, path: str) -> Decision:
     if place is None:
         return _NO_ADDRESS
     route, parts = place
-    row = _table(settings.ACCESS_TABLE).row(route, method)
+    return _decided(access, _table(settings.ACCESS_TABLE).row(route, method), parts)
+
+
+def may_call(request: HttpRequest, call: Call, place: Place | None) -> Decision:
+    """Return the decision about a route's address at a place; None is at any at all."""
+    if not asking.is_on():
+        return _OPEN
+    access = asking.access_of(request)
+    row = _table(settings.ACCESS_TABLE).row(call.route, call.method)
+    if place is None and isinstance(row, Need):
+        kind = row.resource_of(_ANY_PARTS).kind
+        if kind is not Kind.CLUSTER:
+            return access.may_one_somewhere(row.actions, kind)
+    if place is not None and isinstance(row, Somewhere):
+        return access.may_one_on_each(row.actions, row.kind, place.names)
+    return _decided(access, row, _ANY_PARTS if place is None else place.parts)
+
+
+def _decided(access: asking.Access, row: Row | None, parts: Mapping[str, object]) -> Decision:
+    """Return the decision about an address by its row, as the middleware makes it."""
     if row is None:
         return _NO_ROW
     if isinstance(row, Open):
         return _SIGN_IN if row.is_for_accounts and access.rights is None else _OPEN
+    if isinstance(row, Somewhere):
+        return access.may_one_somewhere(row.actions, row.kind)
     return access.may_one(row.actions, row.resource_of(parts))
+
+
+class _AnyParts(dict[str, str]):
+    """Parts of an address that nobody has named yet: only the kind of the thing is asked for."""
+
+    def __missing__(self, _part: str) -> str:
+        return "any"
+
+
+_ANY_PARTS = _AnyParts()
 
 
 # Each page asks about the same entries of its menu.

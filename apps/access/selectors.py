@@ -7,6 +7,7 @@ from django.db.models import Count, Q, QuerySet
 
 from apps.access.models import AccountRole, ApiToken, Grant, Role
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 
 _ROW_MAX = 2**63 - 1
 
@@ -15,7 +16,7 @@ def account(name: str) -> User:
     """Return an account; raise ProblemError `not_found`."""
     found = get_user_model().objects.select_related("access_role").filter(username=name).first()
     if found is None:
-        raise ProblemError("not_found", f"there is no account {name!r}")
+        raise ProblemError("not_found", sentence("there is no account %(name)s", name=repr(name)))
     return found
 
 
@@ -71,7 +72,7 @@ def grant(number: int) -> Grant:
     """Return a grant; raise ProblemError `not_found`."""
     found = Grant.objects.select_related("user").filter(pk=min(number, _ROW_MAX)).first()
     if found is None:
-        raise ProblemError("not_found", f"there is no grant {number}")
+        raise ProblemError("not_found", sentence("there is no grant %(number)s", number=number))
     return found
 
 
@@ -91,7 +92,7 @@ def token(number: int) -> ApiToken:
     """Return a token; raise ProblemError `not_found`."""
     found = ApiToken.objects.select_related("user").filter(pk=min(number, _ROW_MAX)).first()
     if found is None:
-        raise ProblemError("not_found", f"there is no token {number}")
+        raise ProblemError("not_found", sentence("there is no token %(number)s", number=number))
     return found
 
 
@@ -99,5 +100,7 @@ def token_by_prefix(prefix: str) -> ApiToken:
     """Return the token whose secret begins so, as lists show it; raise ProblemError."""
     found = ApiToken.objects.select_related("user").filter(prefix=prefix.rstrip("…")).first()
     if found is None:
-        raise ProblemError("not_found", f"no token begins with {prefix[:20]!r}")
+        raise ProblemError(
+            "not_found", sentence("no token begins with %(prefix)s", prefix=repr(prefix[:20]))
+        )
     return found

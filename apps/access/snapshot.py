@@ -15,8 +15,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from apps.access import internal, policy
-from apps.access.models import AccessVersion, AccountRole, ApiToken, Grant
-from apps.access.policy.book import Account
+from apps.access.keypairs import secret_key_of
+from apps.access.models import AccessVersion, AccountRole, ApiToken, Grant, SecondFactor
+from apps.access.policy.book import Account, by_access_key
 
 _log = logging.getLogger("mqweb.access")
 
@@ -62,22 +63,43 @@ def build() -> policy.Book:
     grants: defaultdict[int, list[policy.Grant]] = defaultdict(list)
     for row in Grant.objects.all():
         grants[row.user_id].append(_grant_of(row))
+    confirmed = SecondFactor.objects.filter(confirmed_at__isnull=False)
+    with_factor = set(confirmed.values_list("user_id", flat=True))
     accounts = {
-        user.pk: _account_of(user, roles.get(user.pk, policy.Role.NONE.value), grants[user.pk])
+        user.pk: _account_of(
+            user,
+            roles.get(user.pk, policy.Role.NONE.value),
+            grants[user.pk],
+            has_factor=user.pk in with_factor,
+        )
         for user in get_user_model().objects.filter(is_active=True)
     }
     tokens = dict(_tokens_of(accounts))
     own = internal.entry(settings.SECRET_KEY)
-    return policy.Book(version=version, accounts=accounts, tokens={own.digest: own, **tokens})
+    return policy.Book(
+        version=version,
+        accounts=accounts,
+        tokens={own.digest: own, **tokens},
+        signing=by_access_key(tokens.values()),
+    )
 
 
-def _account_of(user: User, role: str, grants: Iterable[policy.Grant]) -> Account:
+def _account_of(
+    user: User, role: str, grants: Iterable[policy.Grant], *, has_factor: bool
+) -> Account:
     principal = policy.Principal(
         user.get_username(),
         [*policy.grants_of(policy.Role(role)), *grants],
         is_super=user.is_superuser,
     )
-    return Account(principal=principal, mark=user.get_session_auth_hash())
+    demanded = settings.MQWEB.second_factor
+    is_demanded = role in demanded or (user.is_superuser and policy.Role.ADMIN in demanded)
+    return Account(
+        principal=principal,
+        mark=user.get_session_auth_hash(),
+        has_factor=has_factor,
+        lacks_factor=is_demanded and not has_factor,
+    )
 
 
 def _tokens_of(accounts: Mapping[int, Account]) -> Iterable[tuple[bytes, policy.Token]]:
@@ -97,6 +119,8 @@ def _tokens_of(accounts: Mapping[int, Account]) -> Iterable[tuple[bytes, policy.
                 principal=accounts[row.user_id].principal.narrowed(scopes),
                 label=f"{accounts[row.user_id].principal.name} (token {row.prefix})",
                 account=row.user_id,
+                access_key=row.prefix,
+                secret_key=secret_key_of(digest, settings.SECRET_KEY),
                 expires_ms=None
                 if row.expires_at is None
                 else int(row.expires_at.timestamp() * 1000),

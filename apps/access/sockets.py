@@ -15,10 +15,12 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, parse_cookie
 
 from apps.access import asking
-from apps.access.gate import Denied, Rights
+from apps.access.gate import CHANGED, Denied, Rights
 
 # Told to a page whose viewer may not look any more: reconnecting cannot help.
 MAY_NOT = 4403
+# Told to one whose viewer may see more or less from now on: it is to come back and be asked anew.
+COME_BACK = 4205
 
 Event = dict[str, Any]  # An ASGI dictionary: its shape depends on its type.
 Receive = Callable[[], Awaitable[Event]]
@@ -33,7 +35,8 @@ def with_access(
 
     What it requires of them must hold for as long as the socket is open. A handshake without a
     good session is refused. A socket whose session is signed out or over, or whose account loses
-    a right that was required, is closed with 4403.
+    a right that was required, is closed with 4403; with 4205 where the application asked for its
+    viewer's sight, and that is another one now.
     """
     ask = rights_of or _asked
 
@@ -69,7 +72,8 @@ async def _served(
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
     if ended.done():
-        await send({"type": "websocket.close", "code": MAY_NOT})
+        code = COME_BACK if ended.result().code == CHANGED else MAY_NOT
+        await send({"type": "websocket.close", "code": code})
 
 
 async def _asked(scope: Event) -> Rights:
@@ -86,4 +90,7 @@ def _by_session(scope: Event) -> Rights:
     request.user = get_user(request)
     client = scope.get("client")
     request.META["REMOTE_ADDR"] = client[0] if client else ""
-    return asking.by_session(request)
+    request.META["HTTP_USER_AGENT"] = fields.get(b"user-agent", b"").decode("latin-1")
+    rights = asking.by_session(request)
+    rights.demand_factor()
+    return rights

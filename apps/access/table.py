@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from apps.access.policy import CLUSTER, Action, Resource, group, topic
+from apps.access.policy import CLUSTER, Action, Kind, Resource, group, topic
 
 ResourceOf = Callable[[Mapping[str, Any]], Resource]  # Parts of an address are texts or numbers.
 
@@ -22,14 +22,31 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Nothing is needed; `is_for_accounts` says that somebody must be signed in all the same."""
+    """Nothing is needed; `is_for_accounts` says that somebody must be signed in all the same.
+
+    `is_before_factor` lets in who has to set up a second factor before anything else.
+    """
 
     is_for_accounts: bool = False
+    is_before_factor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Somewhere:
+    """One of some actions on a name that is known only when a row or a body was looked at.
+
+    Who may do them with no name at all is refused here; for the rest the view asks again with the
+    name, and what that may not be known of is answered as what is not there.
+    """
+
+    kind: Kind
+    actions: tuple[Action, ...]
 
 
 EVERYBODY = Open()
 SIGNED_IN = Open(is_for_accounts=True)
-Row = Need | Open
+SETTING_UP = Open(is_for_accounts=True, is_before_factor=True)
+Row = Need | Open | Somewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +82,16 @@ def on_group(*actions: Action, part: str = "group") -> Need:
 def on_group_of_lock(*actions: Action) -> Need:
     """Need one of the actions on the group of `group~topic~queue`."""
     return Need(lambda parts: group(str(parts["lock"]).partition("~")[0]), actions)
+
+
+def on_some_topic(*actions: Action) -> Somewhere:
+    """Need one of the actions on the topic that the view finds."""
+    return Somewhere(Kind.TOPIC, actions)
+
+
+def on_some_group(*actions: Action) -> Somewhere:
+    """Need one of the actions on the group that the view finds."""
+    return Somewhere(Kind.GROUP, actions)
 
 
 def on_cluster(*actions: Action) -> Need:

@@ -26,7 +26,7 @@ def of_request(request: HttpRequest, denied: Denied) -> None:
 
     A session whose time is over is neither. May ask the database.
     """
-    if denied.code != "forbidden" and "HTTP_AUTHORIZATION" not in request.META:
+    if denied.kept_code != "forbidden" and "HTTP_AUTHORIZATION" not in request.META:
         return
     if denied.is_telling:
         kind, name = _place(denied, request.path)
@@ -34,8 +34,8 @@ def of_request(request: HttpRequest, denied: Denied) -> None:
             by=denied.by or actor_of(request),
             kind=kind,
             name=name,
-            code=denied.code,
-            detail=str(denied),
+            code=denied.kept_code,
+            detail=denied.reason,
         )
 
 
@@ -45,8 +45,8 @@ def _count(denied: Denied, knock: Knock, door: Door) -> None:
         by=denied.by or f"anonymous at {knock.source or 'an unknown address'}",
         kind=kind,
         name=name,
-        code=denied.code,
-        detail=str(denied),
+        code=denied.kept_code,
+        detail=denied.reason,
         origin=Origin(door=door, address=knock.source, agent=knock.agent),
     )
 

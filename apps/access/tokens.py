@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.conf import settings
+
 from apps.access import policy, selectors, snapshot
 from apps.access.accounts import checked
+from apps.access.keypairs import KeyPair, secret_key_of
 from apps.access.models import LABEL_CHARACTERS_MAX, ApiToken
 from apps.audit.services import recorded
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine.clock import Clock, SystemClock
 from apps.engine.errors import InvalidArgument
 
@@ -31,6 +35,8 @@ class Issued:
 
     row: ApiToken
     secret: str = field(repr=False)
+    keys: KeyPair
+    """The same token for clients that sign instead of sending it."""
 
 
 def issue_token(
@@ -47,12 +53,19 @@ def issue_token(
     Raises ProblemError `not_found`, InvalidArgument.
     """
     if not 1 <= len(label) <= LABEL_CHARACTERS_MAX or not label.isprintable():
-        raise InvalidArgument(f"a label has 1 to {LABEL_CHARACTERS_MAX} printable characters")
+        raise InvalidArgument(
+            sentence(
+                "a label has 1 to %(label_characters_max)s printable characters",
+                label_characters_max=LABEL_CHARACTERS_MAX,
+            )
+        )
     if len(scopes) > _SCOPES_MAX:
-        raise InvalidArgument(f"a token has at most {_SCOPES_MAX} scopes")
+        raise InvalidArgument(
+            sentence("a token has at most %(scopes_max)s scopes", scopes_max=_SCOPES_MAX)
+        )
     now = moment((clock or SystemClock()).wall_ms())
     if expires_at is not None and expires_at <= now:
-        raise InvalidArgument("expires_at lies in the past")
+        raise InvalidArgument(sentence("expires_at lies in the past"))
     narrowed = [_scope(scope) for scope in scopes]
     text = secrets.token_urlsafe(_SECRET_BYTES)
     secret = f"{_PREFIX}{text}"
@@ -69,7 +82,9 @@ def issue_token(
         )
         entry.after = _told(row)
     _log.info("token_issued", extra={"account": name, "token": row.prefix, "by": by})
-    return Issued(row=row, secret=secret)
+    secret_key = secret_key_of(policy.digest_of(secret.encode()), settings.SECRET_KEY)
+    keys = KeyPair(access_key=row.prefix, secret_key=secret_key)
+    return Issued(row=row, secret=secret, keys=keys)
 
 
 def revoke_token(*, number: int, by: str, clock: Clock | None = None) -> ApiToken:
@@ -107,7 +122,7 @@ def _told(row: ApiToken) -> Mapping[str, object]:
 def _scope(words: dict[str, Any]) -> dict[str, Any]:
     grant = checked(**words)
     if grant.effect is not policy.Effect.ALLOW:
-        raise InvalidArgument("a scope allows; what it does not name is denied")
+        raise InvalidArgument(sentence("a scope allows; what it does not name is denied"))
     return {
         "kind": grant.kind.value,
         "actions": sorted(grant.actions),

@@ -79,10 +79,16 @@ _PLACES: Mapping[str, Place] = MappingProxyType(
         "token.issue": Place.DATABASE,
         "token.revoke": Place.DATABASE,
         "session.sign_in": Place.DATABASE,
+        "session.end": Place.DATABASE,
+        "session.end_all": Place.DATABASE,
+        "second_factor.on": Place.DATABASE,
+        "second_factor.off": Place.DATABASE,
+        "second_factor.codes": Place.DATABASE,
         "admin.create": Place.DATABASE,
         "admin.change": Place.DATABASE,
         "admin.delete": Place.DATABASE,
         "audit.export": Place.DATABASE,
+        "audit.cut": Place.DATABASE,
         "access.refused": Place.NOTHING,
     }
 )

@@ -5,18 +5,24 @@ Rows without a service of ours are changed by the admin alone, so what it change
 
 # Django names the arguments of these methods, whether we need them or not.
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils import translation
+from django.utils.translation import gettext_lazy
 
+from apps.audit import words
 from apps.audit.models import AuditEntry
 from apps.audit.services import recorded
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
+from apps.core.adminacts import ActingAdmin
+from apps.core.languages import DEFAULT
+from apps.core.phrases import read
 
 if TYPE_CHECKING:
     # Generic for type checkers only: Django's own class takes no parameter.
@@ -25,19 +31,46 @@ else:
     Base = admin.ModelAdmin
 
 
+class KindFilter(admin.AllValuesFieldListFilter):
+    """Kinds of objects, as they are called."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Yield the choices, with words for the values that entries keep."""
+        for choice in super().choices(changelist):
+            yield {**choice, "display": read(words.kind(str(choice["display"])))}
+
+
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     """Entries, the newest first."""
 
     list_display = [
-        "number", "at", "by", "act", "kind", "name", "result", "code", "door", "address", "count",
-        "follows", "reason",
+        "number", "at", "by", "act_said", "kind_said", "name", "result", "code", "door", "address",
+        "count", "follows", "reason",
     ]  # fmt: skip
-    list_filter = ["result", "door", "kind", "at"]
-    search_fields = ["by", "act", "name", "request_id__exact"]
+    list_filter = ["result", "door", ("kind", KindFilter), "at"]
+    fields = [
+        "number", "at", "by", "door", "address", "agent", "request_id", "act_said", "kind_said",
+        "name", "reason", "before", "after", "result", "code", "detail", "follows", "count",
+        "previous_hash", "hash",
+    ]  # fmt: skip
+    readonly_fields = ["act_said", "kind_said"]
+    search_fields = ["by__exact", "act__startswith", "name__exact", "request_id__exact"]
+    search_help_text = gettext_lazy("Who, an object or a request, whole; or how an act begins.")
+    date_hierarchy = "at"
+
+    @admin.display(description=gettext_lazy("act"), ordering="act")
+    def act_said(self, entry: AuditEntry) -> str:
+        """Return what the act is called."""
+        return read(words.act(entry.act))
+
+    @admin.display(description=gettext_lazy("kind"), ordering="kind")
+    def kind_said(self, entry: AuditEntry) -> str:
+        """Return what the kind of its object is called."""
+        return read(words.kind(entry.kind))
 
 
-class AuditedAdmin(Base):
+class AuditedAdmin(ActingAdmin):
     """Rows without a service: each change of one through the admin is an entry of the audit log.
 
     An entry is in the transaction of its change, with the values before and after it.
@@ -71,7 +104,7 @@ class AuditedAdmin(Base):
             by=actor_of(request),
             act="admin.delete",
             kind=obj._meta.model_name or "",
-            name=str(obj),
+            name=_name_of(obj),
             before=self.kept_of(obj),
         ):
             super().delete_model(request, obj)
@@ -93,7 +126,7 @@ class AuditedAdmin(Base):
             by=actor_of(request),
             act=act,
             kind=obj._meta.model_name or "",
-            name=str(obj),
+            name=_name_of(obj),
             before=getattr(request, self._BEFORE, None),
         ) as entry:
             entry.after = self.kept_of(now)
@@ -108,6 +141,12 @@ def values_of(obj: Model) -> Mapping[str, object]:
     for many in obj._meta.many_to_many:
         found[many.name] = sorted(str(one) for one in many.value_from_object(obj))
     return found
+
+
+def _name_of(obj: Model) -> str:
+    """Return what a row is called in English: entries are the same whoever made them."""
+    with translation.override(DEFAULT):
+        return str(obj)
 
 
 def _fields_of(message: Any) -> str:  # Django's account of a change: a list, or a text.

@@ -1,6 +1,7 @@
 """Application configuration of the audit log."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class AuditConfig(AppConfig):
@@ -8,3 +9,4 @@ class AuditConfig(AppConfig):
 
     name = "apps.audit"
     label = "audit"
+    verbose_name = gettext_lazy("Audit")

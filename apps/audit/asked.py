@@ -1,14 +1,14 @@
 """What callers ask of the audit log, read from query strings. Refuses what makes no sense."""
 
 from django.http import QueryDict
-from rest_framework.exceptions import ValidationError
 
 from apps.audit.acts import ACTS
 from apps.audit.models import NAME_CHARACTERS_MAX, Result
 from apps.audit.selectors import EntryFilter
 from apps.core.moments import moment
 from apps.core.origins import Door
-from apps.core.queries import asked_time_ms
+from apps.core.phrases import sentence
+from apps.core.queries import RefusedValue, asked_time_ms
 
 FIELDS = ("by", "act", "kind", "name", "result", "door", "from", "to")
 # What an act is about: `topic` in `topic.delete`.
@@ -22,7 +22,7 @@ def asked_filter(query: QueryDict) -> EntryFilter:
     """
     first_ms, end_ms = asked_time_ms(query, "from"), asked_time_ms(query, "to")
     if first_ms is not None and end_ms is not None and first_ms >= end_ms:
-        raise ValidationError({"from": ["must be before `to`"]})
+        raise RefusedValue("from", sentence("must be before `to`"))
     result = _one_of(query, "result", Result.values)
     door = _one_of(query, "door", [door.value for door in Door])
     return EntryFilter(
@@ -46,14 +46,17 @@ def number_of(text: str) -> int:
 def _one_of(query: QueryDict, name: str, known: list[str]) -> str | None:
     value = query.get(name)
     if value is not None and value not in known:
-        raise ValidationError({name: ["must be one of " + ", ".join(known)]})
+        raise RefusedValue(name, sentence("must be one of %(known)s", known=", ".join(known)))
     return value
 
 
 def _text(query: QueryDict, name: str) -> str | None:
     text = query.get(name)
     if text is not None and (not 1 <= len(text) <= NAME_CHARACTERS_MAX or "\0" in text):
-        raise ValidationError(
-            {name: [f"has 1 to {NAME_CHARACTERS_MAX} characters, none of them 0"]}
+        raise RefusedValue(
+            name,
+            sentence(
+                "has 1 to %(highest)s characters, none of them 0", highest=NAME_CHARACTERS_MAX
+            ),
         )
     return text

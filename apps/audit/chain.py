@@ -68,19 +68,37 @@ def digest(previous_hash: str, entry: AuditEntry) -> str:
     return hashlib.sha256(previous_hash.encode("ascii") + canonical(entry)).hexdigest()
 
 
+CUT = "audit.cut"
+"""The act of an entry that says up to which other one the log was cut, and the digest of that."""
+
+
 class Walk:
     """Follows the chain from its beginning, entry by entry, in order."""
 
-    def __init__(self, heads: Iterable[Head] = ()) -> None:
-        """Begin; `heads` were kept outside the table, and must be met on the way."""
+    def __init__(self, heads: Iterable[Head] = (), *, begin: Head | None = None) -> None:
+        """Begin; `heads` were kept outside the table, and must be met on the way.
+
+        `begin` is the last entry that was cut off: it is not there, but one of those behind it must
+        say that it was. Heads before it can be met no more.
+        """
         self.count = 0
-        self.head = Head(number=0, hash=BEGINNING)
+        self.begin = self.head = begin or Head(number=0, hash=BEGINNING)
+        self._is_cut_said = begin is None
         self._heads: dict[int, set[str]] = {}
+        self._begin_broken: Break | None = None
         for head in heads:
-            self._heads.setdefault(head.number, set()).add(head.hash)
+            if head.number > self.begin.number:
+                self._heads.setdefault(head.number, set()).add(head.hash)
+            elif head.number == self.begin.number and head.hash != self.begin.hash:
+                self._begin_broken = Break(
+                    number=self.begin.number + 1,
+                    detail="is not chained to the entry that was kept outside: it was rewritten",
+                )
 
     def step(self, entry: AuditEntry) -> Break | None:
         """Go on to an entry; return what is wrong with it, None where nothing is."""
+        if self._begin_broken is not None:
+            return self._begin_broken
         wanted = self.head.number + 1
         if entry.number != wanted:
             gap = str(wanted) if entry.number == wanted + 1 else f"{wanted} to {entry.number - 1}"
@@ -96,13 +114,28 @@ class Walk:
             )
         self.head = Head(number=entry.number, hash=entry.hash)
         self.count += 1
+        if entry.act == CUT and said_of_cut(self.begin).items() <= (entry.after or {}).items():
+            self._is_cut_said = True
         return None
 
     def end(self) -> Break | None:
-        """Say what is missing behind the last entry, as far as a kept head tells."""
+        """Say what is missing before the first entry, or behind the last, where a kept head tells.
+
+        What was cut off by the product is told by an entry behind it.
+        """
+        if not self._is_cut_said:
+            return Break(
+                number=1,
+                detail=f"missing: entries 1 to {self.begin.number}, and none says they were cut",
+            )
         if not self._heads:
             return None
         return Break(
             number=self.head.number + 1,
             detail=f"missing: the end; there was an entry {max(self._heads)}",
         )
+
+
+def said_of_cut(last: Head) -> dict[str, object]:
+    """Return what the entry of a cut keeps of the last one that went: the next is chained to it."""
+    return {"last": last.number, "hash": last.hash}

@@ -5,7 +5,10 @@ Acts are no choices of a column: entries outlive the list that was right when th
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
 
+from apps.audit import words
 from apps.core.actors import CHARACTERS_MAX
 from apps.core.origins import Door
 
@@ -20,13 +23,17 @@ AGENT_CHARACTERS_MAX = 255
 HASH_CHARACTERS = 64
 
 
+# Their words are those of `apps.audit.words`.
+_DOORS = [(door.value, pgettext_lazy("door", door.value)) for door in Door]
+
+
 class Result(models.TextChoices):
     """What came of an act."""
 
-    ASKED = "asked", "asked: begun, and its outcome is another entry, or is not known"
-    DONE = "done"
-    REFUSED = "refused"
-    FAILED = "failed", "failed: it may have been done or not"
+    ASKED = "asked", _("asked: begun, and its outcome is another entry, or is not known")
+    DONE = "done", pgettext_lazy("state", "done")
+    REFUSED = "refused", pgettext_lazy("state", "refused")
+    FAILED = "failed", _("failed: it may have been done or not")
 
 
 class AuditEntry(models.Model):
@@ -36,31 +43,31 @@ class AuditEntry(models.Model):
     `apps.audit.chain`. `count` is more than 1 where refusals of one minute were put together.
     """
 
-    number = models.PositiveBigIntegerField(primary_key=True)
-    at = models.DateTimeField()
-    by = models.CharField(max_length=CHARACTERS_MAX)
-    door = models.CharField(max_length=10, choices=[(door.value, door.value) for door in Door])
-    address = models.CharField(max_length=ADDRESS_CHARACTERS_MAX, blank=True)
-    agent = models.CharField(max_length=AGENT_CHARACTERS_MAX, blank=True)
-    request_id = models.CharField(max_length=64, blank=True)
-    act = models.CharField(max_length=ACT_CHARACTERS_MAX)
-    kind = models.CharField(max_length=KIND_CHARACTERS_MAX)
-    name = models.CharField(max_length=NAME_CHARACTERS_MAX, blank=True)
-    reason = models.CharField(max_length=REASON_CHARACTERS_MAX, blank=True)
-    before = models.JSONField(null=True)
-    after = models.JSONField(null=True)
-    result = models.CharField(max_length=10, choices=Result)
-    code = models.CharField(max_length=CODE_CHARACTERS_MAX, blank=True)
-    detail = models.CharField(max_length=DETAIL_CHARACTERS_MAX, blank=True)
-    follows = models.PositiveBigIntegerField(null=True)
-    count = models.PositiveIntegerField(default=1)
-    previous_hash = models.CharField(max_length=HASH_CHARACTERS, unique=True)
-    hash = models.CharField(max_length=HASH_CHARACTERS, unique=True)
+    number = models.PositiveBigIntegerField(_("number"), primary_key=True)
+    at = models.DateTimeField(_("time"))
+    by = models.CharField(_("who"), max_length=CHARACTERS_MAX)
+    door = models.CharField(_("door"), max_length=10, choices=_DOORS)
+    address = models.CharField(_("address"), max_length=ADDRESS_CHARACTERS_MAX, blank=True)
+    agent = models.CharField(_("program"), max_length=AGENT_CHARACTERS_MAX, blank=True)
+    request_id = models.CharField(_("request id"), max_length=64, blank=True)
+    act = models.CharField(_("act"), max_length=ACT_CHARACTERS_MAX)
+    kind = models.CharField(_("kind"), max_length=KIND_CHARACTERS_MAX)
+    name = models.CharField(_("name"), max_length=NAME_CHARACTERS_MAX, blank=True)
+    reason = models.CharField(_("reason"), max_length=REASON_CHARACTERS_MAX, blank=True)
+    before = models.JSONField(_("before"), null=True)
+    after = models.JSONField(_("after"), null=True)
+    result = models.CharField(_("result"), max_length=10, choices=Result)
+    code = models.CharField(_("code"), max_length=CODE_CHARACTERS_MAX, blank=True)
+    detail = models.CharField(_("detail"), max_length=DETAIL_CHARACTERS_MAX, blank=True)
+    follows = models.PositiveBigIntegerField(_("follows entry"), null=True)
+    count = models.PositiveIntegerField(_("count"), default=1)
+    previous_hash = models.CharField(_("previous hash"), max_length=HASH_CHARACTERS, unique=True)
+    hash = models.CharField(_("hash"), max_length=HASH_CHARACTERS, unique=True)
 
     class Meta:
         ordering = ["-number"]
-        verbose_name = "audit entry"
-        verbose_name_plural = "audit entries"
+        verbose_name = _("audit entry")
+        verbose_name_plural = _("audit entries")
         indexes = [
             models.Index(fields=["by", "-number"], name="audit_by"),
             models.Index(fields=["act", "-number"], name="audit_act"),
@@ -88,4 +95,10 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         """Return number, act, object and result."""
-        return f"{self.number}: {self.act} of {self.kind} {self.name}: {self.result}"
+        return gettext("%(number)s: %(act)s of %(kind)s %(name)s: %(result)s") % {
+            "number": self.number,
+            "act": words.act(self.act),
+            "kind": words.kind(self.kind),
+            "name": self.name,
+            "result": self.get_result_display(),
+        }

@@ -51,6 +51,12 @@ class Line:
     count: int = 1
 
 
+def take_turn() -> None:
+    """Have whoever else writes entries wait until the transaction that runs has ended."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_TURN])
+
+
 def append(line: Line) -> AuditEntry:
     """Write an entry behind the newest one, in the transaction that runs, or in one of its own.
 
@@ -59,8 +65,7 @@ def append(line: Line) -> AuditEntry:
     """
     act_of(line.act)
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_TURN])
+        take_turn()
         last = AuditEntry.objects.order_by("-number").only("number", "hash").first()
         entry = _entry(line)
         entry.number = 1 if last is None else last.number + 1

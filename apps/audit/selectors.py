@@ -10,6 +10,7 @@ from apps.audit.chain import Break, Head, Walk
 from apps.audit.models import AuditEntry, Result
 from apps.core.exceptions import ProblemError
 from apps.core.origins import Door
+from apps.core.phrases import sentence
 
 _ENTRIES_PER_READ = 2_000
 
@@ -71,7 +72,9 @@ def entry(number: int) -> AuditEntry:
     """Return one entry; raise `not_found` for a number that none has."""
     found = AuditEntry.objects.filter(number=number).first()
     if found is None:
-        raise ProblemError("not_found", f"there is no audit entry {number}")
+        raise ProblemError(
+            "not_found", sentence("there is no audit entry %(number)s", number=number)
+        )
     return found
 
 
@@ -83,9 +86,27 @@ def outcome_of(asked: AuditEntry) -> AuditEntry | None:
 def walk(heads: Iterable[Head] = ()) -> tuple[Walk, Break | None]:
     """Follow the whole chain, and return where it breaks first; None where it does not.
 
-    Reads in portions, by number; what is written meanwhile is followed as well.
+    Reads in portions, by number; what is written meanwhile is followed as well, and where the log
+    is cut meanwhile the walk begins anew.
     """
-    walk = Walk(heads)
+    kept = tuple(heads)
+    while True:
+        begin = _begin()
+        walk, broken = _walked(kept, begin)
+        if broken is None or begin == _begin():
+            return walk, broken
+
+
+def _begin() -> Head | None:
+    """Return the last entry that was cut off, as the first that is left knows it; or None."""
+    first = AuditEntry.objects.order_by("number").values_list("number", "previous_hash").first()
+    if first is None or first[0] == 1:
+        return None
+    return Head(number=first[0] - 1, hash=first[1])
+
+
+def _walked(heads: Iterable[Head], begin: Head | None) -> tuple[Walk, Break | None]:
+    walk = Walk(heads, begin=begin)
     while True:
         found = AuditEntry.objects.filter(number__gt=walk.head.number).order_by("number")
         portion = list(found[:_ENTRIES_PER_READ])

@@ -12,12 +12,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import transaction
 
+from apps.audit import cutting
 from apps.audit.acts import Act, Place, act_of
 from apps.audit.models import AuditEntry, Result
 from apps.audit.recording import Line, append
 from apps.audit.refusals import Refusal, Tally
+from apps.clockwork.steps import Step
 from apps.core import origins, requestids
 from apps.core.exceptions import DATABASE_ERRORS, ProblemError
 from apps.engine.clock import SystemClock
@@ -303,3 +306,8 @@ def note_export(*, chosen: Mapping[str, str], by: str) -> None:
     """Keep that somebody takes entries away, and which."""
     with recorded(by=by, act="audit.export", kind="audit", name="entries") as entry:
         entry.after = dict(chosen)
+
+
+def cut_old(*, now_ms: int) -> Step:
+    """Cut off what is older than the setting says is kept; nothing by default. One bounded step."""
+    return cutting.cut(now_ms=now_ms, keep_days=settings.MQWEB.audit_keep_days)

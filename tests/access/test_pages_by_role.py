@@ -16,6 +16,7 @@ from apps.access.policy import Role
 from apps.console.board import board
 from apps.console.feed import Feed
 from apps.console.pages import lock, objects, produce
+from apps.core.languages import LANGUAGE_COOKIE, Language
 from apps.core.moments import moment
 from apps.engine.clock import SystemClock
 from apps.engine.types import CatalogSnapshot, GroupSpec, TopicSpec
@@ -181,8 +182,8 @@ def test_what_a_viewer_has_no_right_to_is_not_in_the_menu(stage: dict[str, Clien
     assert only_admins <= menus["admin"]
     assert not only_admins & menus["viewer"]
     assert {"/", "/locks", "/store"} <= menus["viewer"]
-    assert not {"/", "/locks", "/store"} & menus["none"]
-    assert {"/topics", "/groups"} <= menus["none"]
+    assert not {"/store", "/clockwork", "/pipelines/"} & menus["none"]
+    assert {"/", "/locks", "/topics", "/groups", "/dead-letters", "/alerts"} <= menus["none"]
 
 
 def test_who_may_make_no_topic_finds_the_form_closed(stage: dict[str, Client]) -> None:
@@ -213,6 +214,37 @@ def test_a_denied_name_is_in_no_list_whatever_the_role(stage: dict[str, Client])
 
     assert "covert" not in stage["viewer"].get("/topics").content.decode()
     assert "covert" in stage["operator"].get("/topics").content.decode()
+
+
+@pytest.fixture
+def reader(stage: dict[str, Client]) -> Client:
+    """Return somebody who may see one topic, and none of the groups that read it."""
+    accounts.create_account(name="reader", password="Correct horse 1", role=Role.NONE, by="t")
+    accounts.add_grant(
+        name="reader", kind="topic", actions=["get"], match="literal", resource="orders", by="t"
+    )
+    found = Client()
+    found.force_login(get_user_model().objects.get(username="reader"))
+    return found
+
+
+@pytest.mark.parametrize("path", ["/", "/locks", "/topics/orders/", "/topics/orders/consumers"])
+def test_who_sees_no_group_is_not_told_that_there_is_none(reader: Client, path: str) -> None:
+    text = reader.get(path).content.decode()
+
+    assert "No group that you may see has read" in text
+    assert "No group has read" not in text
+
+
+def test_a_missing_right_is_told_in_the_language_of_who_misses_it(reader: Client) -> None:
+    path = "/pipelines/"
+    in_english = reader.get(path)
+    reader.cookies[LANGUAGE_COOKIE] = Language.CHINESE.value
+    in_chinese = reader.get(path)
+
+    assert (in_english.status_code, in_chinese.status_code) == (403, 403)
+    assert "reader has no right to get cluster" in in_english.content.decode()
+    assert "has no right" not in in_chinese.content.decode()
 
 
 @pytest.mark.parametrize("path", ["/topics", "/groups", "/topics.csv", "/groups.csv"])

@@ -30,6 +30,10 @@ from apps.access.policy.grants import SOURCES_MAX
 NAMES = ["a", "ab", "abc", "b", "order", "orders", "orders-eu"]
 NETWORKS = [ipaddress.ip_network(text) for text in ("10.0.0.0/8", "10.1.0.0/16", "fd00::/8")]
 ADDRESSES = ["10.1.2.3", "10.9.9.9", "192.0.2.1", "fd00::1", "::ffff:10.1.2.3", "", "no address"]
+BY_THE_CLUSTER = {
+    ("topic", "peek"), ("topic", "decide"), ("topic", "run"),
+    ("group", "peek"), ("group", "redrive"),
+}  # fmt: skip
 Decide = Callable[[list[Grant], Action, Resource, str], bool]
 
 
@@ -55,6 +59,8 @@ def by_oracle(grants: list[Grant], action: Action, resource: Resource, source: s
         if action is Action.LIST:
             return by_oracle(grants, Action.GET, resource, source)
         return any(said(other) is Effect.ALLOW for other in set(Action) - {"get", "list"})
+    if said(action) is None and (resource.kind, action) in BY_THE_CLUSTER:
+        return by_oracle(grants, action, CLUSTER, source)
     return said(action) is Effect.ALLOW
 
 
@@ -259,6 +265,35 @@ def test_retry_topics_and_dead_letters_go_with_their_group() -> None:
         assert not decide(bob, Action.PEEK, topic(name)).is_allowed
 
 
+def test_a_lite_topic_goes_with_its_parent() -> None:
+    """Parents may have a bar in their names: the last one parts the two."""
+    sender = Principal("ann", [checked(kind="topic", actions=["pub"], match="prefix", name="in")])
+    reader = Principal(
+        "bob", [checked(kind="topic", actions=["sub", "peek"], match="literal", name="in|box")]
+    )
+    admin = Principal("eve", grants_of(Role.ADMIN))
+
+    lite = topic("%LITE%in|box|alice")
+
+    assert decide(sender, Action.PUB, lite).is_allowed
+    assert not decide(sender, Action.SUB, lite).is_allowed
+    assert decide(reader, Action.SUB, lite).is_allowed
+    assert decide(reader, Action.PEEK, lite).is_allowed
+    assert not decide(reader, Action.PUB, lite).is_allowed
+    assert not decide(reader, Action.SUB, topic("%LITE%in|alice")).is_allowed
+    # There is nothing of its own to be changed or deleted.
+    assert not decide(admin, Action.DELETE, lite).is_allowed
+    assert decide(admin, Action.PUB, lite).is_allowed
+
+
+@pytest.mark.parametrize("name", ["%LITE%", "%LITE%inbox", "%LITE%%LITE%inbox|a|b", "%LITE%|"])
+def test_a_name_that_is_like_a_lite_topics_and_none_gives_no_right_to_send(name: str) -> None:
+    everything = [checked(kind="topic", actions=["pub", "sub"], match="any")]
+
+    for action in (Action.PUB, Action.SUB):
+        assert not decide(Principal("ann", everything), action, topic(name)).is_allowed
+
+
 def test_traces_are_told_by_everybody_who_works_and_read_by_those_who_see_all() -> None:
     works = Principal("ann", [checked(kind="topic", actions=["pub"], match="any")])
     looks = Principal("bob", grants_of(Role.VIEWER))
@@ -312,13 +347,14 @@ def test_a_mistake_in_deciding_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
         {"kind": "disk"},
         {"actions": []},
         {"actions": ["fly"]},
-        {"actions": ["run"]},
+        {"actions": ["administer"]},
         {"match": "regex"},
         {"name": ""},
         {"match": "any"},
         {"name": "a b"},
         {"name": "x" * 128},
         {"name": "%RETRY%billing"},
+        {"name": "%LITE%inbox|alice"},
         {"name": "rmq_sys_trace"},
         {"name": "SCHEDULE_TOPIC_XXXX"},
         {"effect": "maybe"},

@@ -11,7 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from apps.access import accounts, asking, policy, tokens
 from apps.access.policy import ACTIONS_OF, CLUSTER, Action, Kind, Resource, Role, decide
-from apps.access.table import Need, Open
+from apps.access.table import Need, Open, Somewhere
 from apps.doors.http import rights
 from apps.doors.http.routing import ROWS, Verb
 from mqweb.rights import TABLE
@@ -105,6 +105,8 @@ def test_rows_ask_for_actions_there_are() -> None:
             parts = {name.split(":")[-1]: value for name, value in PARTS.items()}
             kind = row.resource_of(parts).kind
             assert set(row.actions) <= ACTIONS_OF[kind], route
+        if isinstance(row, Somewhere):
+            assert set(row.actions) <= ACTIONS_OF[row.kind], route
 
 
 # --- the matrix ----------------------------------------------------------------------------------
@@ -151,21 +153,34 @@ def test_everybody_gets_what_the_row_says(
         is_in = principal is not None
         if isinstance(row, Open):
             is_allowed = is_in or not row.is_for_accounts
+        elif isinstance(row, Somewhere):
+            is_allowed = principal is not None and any(
+                principal.may_somewhere(action, row.kind).is_allowed for action in row.actions
+            )
+            status, code = 403, "forbidden"
         else:
             resource = row.resource_of(parts)
             is_allowed = is_in and any(
                 decide(principal, action, resource).is_allowed for action in row.actions
             )
+            # What one may not know of is answered as what is not there.
+            is_hidden = (
+                principal is not None
+                and resource.kind is not Kind.CLUSTER
+                and not principal.knows_of(resource)
+                and Action.CREATE not in row.actions
+            )
+            status, code = (404, "not_found") if is_hidden else (403, "forbidden")
         if is_allowed:
             # 403 may still come of a body: then of the CSRF check, or of what it names.
             assert answer.status_code != 401 or route == "sign-in", (who, where)
-            assert "/sign-in" not in answer.headers.get("Location", ""), (who, where)
+            assert "/sign-in?" not in answer.headers.get("Location", ""), (who, where)
         elif route.startswith("api/") and route != "api/docs/":
-            assert answer.status_code == (403 if is_in else 401), (who, where)
-            assert answer.json()["code"] == ("forbidden" if is_in else "unauthenticated")
+            assert answer.status_code == (status if is_in else 401), (who, where)
+            assert answer.json()["code"] == (code if is_in else "unauthenticated")
             assert is_in or answer.headers["WWW-Authenticate"].startswith("Bearer")
         elif is_in:
-            assert answer.status_code == 403, (who, where)
+            assert answer.status_code == status, (who, where)
         else:
             assert answer.status_code == 302, (who, where)
             assert answer.headers["Location"].startswith("/sign-in?next=")
@@ -178,7 +193,7 @@ def test_a_viewer_may_change_nothing(
     writes = [
         (route, method)
         for route, method in ROUTES
-        if method != "GET" and isinstance(TABLE.routes[route][method], Need)
+        if method != "GET" and isinstance(TABLE.routes[route][method], Need | Somewhere)
     ]
 
     assert len(writes) > 30

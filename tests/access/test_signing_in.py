@@ -176,7 +176,7 @@ def test_who_is_signed_in_is_on_every_page(vera: Client) -> None:
 
     page = vera.get("/access").content.decode()
 
-    assert '<span title="Signed in">root</span>' in page
+    assert '<a href="/account" title="Your account">root</a>' in page
     assert "Sign out" in page
 
 

@@ -12,6 +12,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from apps.access import accounts, asking, keeping, policy, selectors, snapshot, tokens
+from apps.access.gate import Denied
 from apps.access.models import ApiToken
 from apps.access.policy import Action, Role, digest_of, topic
 from apps.core.exceptions import ProblemError
@@ -65,6 +66,47 @@ def test_a_token_is_in_one_answer_and_nowhere_else(
         assert all(text[12:] not in answer.content.decode() for answer in lists)
         assert digest_of(text.encode()).hex() in dump
     assert ApiToken.objects.count() == 2
+
+
+def test_a_token_is_a_pair_of_keys_that_is_shown_once_and_kept_nowhere(root: Client) -> None:
+    issued = root.post(
+        "/api/v1/tokens", {"account": "shop", "label": "x"}, content_type="application/json"
+    ).json()
+    page = root.post("/access/accounts/shop/tokens", {"label": "y"}).content.decode()
+    shown = [part.split("<")[0] for part in page.split('<code class="secret">')[1:]]
+    lists = root.get("/api/v1/tokens").content.decode()
+    dump = rows()
+
+    assert issued["access_key"] == issued["prefix"] == issued["secret"][:12]
+    assert shown[1] == shown[0][:12]
+    for secret_key in (issued["secret_key"], shown[2]):
+        assert len(secret_key) == len("mqs_") + 43
+        assert secret_key not in dump + lists
+    assert issued["secret_key"] != shown[2]
+
+
+def test_who_signs_with_a_tokens_keys_has_its_rights_until_it_is_revoked(
+    root: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    accounts.add_grant(
+        name="shop", kind="topic", actions=["pub"], match="literal", resource="orders", by="t"
+    )
+    call_command("token", "create", "shop", "--label", "x", "--key-pair")
+    secret, access_key, secret_key = capsys.readouterr().out.split()
+    snapshot.publish()
+    signed = (access_key, secret_key.__eq__, ("10.0.0.1", 1))
+
+    rights = asking.gate.rights_of_signer(*signed)
+
+    assert rights.caller.digest == digest_of(secret.encode())
+    rights.require(topic("orders"), Action.PUB)
+    for key, test in ((access_key, "other".__eq__), ("mqt_unknown", secret_key.__eq__)):
+        with pytest.raises(Denied):
+            asking.gate.rights_of_signer(key, test, None)
+    call_command("token", "revoke", access_key)
+    snapshot.publish()
+    with pytest.raises(Denied):
+        asking.gate.rights_of_signer(*signed)
 
 
 def test_what_commits_reaches_the_doors_of_this_process_at_once(
@@ -271,7 +313,8 @@ def test_lists_show_what_their_caller_may_list(
     assert seen == ["pay"]
     assert everything == ["orders", "pay", "stock"]
     assert shop.get("/api/v1/groups").json()["items"] == []
-    assert shop.get("/api/v1/topics/orders").status_code == 403
+    # What one may not know of looks like what is not there.
+    assert shop.get("/api/v1/topics/orders").status_code == 404
     assert shop.put("/api/v1/topics/pay", {}, format="json").status_code == 403
 
 

@@ -13,7 +13,6 @@ from apps.access.telling import of_data_plane, of_socket
 from apps.access.throttle import ACCOUNT_FAILURES_MAX, Failures
 from apps.audit import services
 from apps.audit.models import AuditEntry
-from apps.audit.refusals import Tally
 from apps.console.pages import signin
 from tests.doors.fake_engine import ManualClock
 
@@ -21,8 +20,7 @@ PASSWORD = "Correct horse 1"
 
 
 @pytest.fixture(autouse=True)
-def tally(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "_tally", Tally())
+def clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "_now_ms", lambda: 60_000_000)
     monkeypatch.setattr(signin, "failures", Failures(ManualClock()))
 

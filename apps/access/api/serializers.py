@@ -143,6 +143,8 @@ class IssuedDocument(TokenDocument):
     """A new token with its secret, which no other answer has."""
 
     secret = serializers.CharField()
+    access_key = serializers.CharField()
+    secret_key = serializers.CharField()
 
 
 class TokenList(serializers.Serializer[Any]):

@@ -69,7 +69,12 @@ class TokenListView(APIView):
         )
 
         return Response(
-            {**rendered_token(issued.row), "secret": issued.secret},
+            {
+                **rendered_token(issued.row),
+                "secret": issued.secret,
+                "access_key": issued.keys.access_key,
+                "secret_key": issued.keys.secret_key,
+            },
             status=status.HTTP_201_CREATED,
             headers={"Cache-Control": "no-store"},
         )

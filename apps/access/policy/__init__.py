@@ -4,8 +4,9 @@ from apps.access.policy.actions import ACTIONS_OF, Action, Kind
 from apps.access.policy.book import Book, Caller, Token, digest_of
 from apps.access.policy.deciding import Decision, Principal, decide
 from apps.access.policy.grants import Effect, Grant, Match, checked
-from apps.access.policy.resources import CLUSTER, Resource, group, topic
+from apps.access.policy.resources import CLUSTER, Resource, group, topic, topic_or_cluster
 from apps.access.policy.roles import Role, grants_of
+from apps.access.policy.sight import Sight
 
 __all__ = [
     "ACTIONS_OF",
@@ -21,6 +22,7 @@ __all__ = [
     "Principal",
     "Resource",
     "Role",
+    "Sight",
     "Token",
     "checked",
     "decide",
@@ -28,4 +30,5 @@ __all__ = [
     "grants_of",
     "group",
     "topic",
+    "topic_or_cluster",
 ]

@@ -50,7 +50,7 @@ _OF_ALL = {Action.CREATE, Action.UPDATE, Action.DELETE, Action.GET, Action.LIST,
 
 ACTIONS_OF: Mapping[Kind, frozenset[Action]] = MappingProxyType(
     {
-        Kind.TOPIC: frozenset({*_OF_ALL, Action.PUB, Action.SUB, Action.DECIDE}),
+        Kind.TOPIC: frozenset({*_OF_ALL, Action.PUB, Action.SUB, Action.DECIDE, Action.RUN}),
         Kind.GROUP: frozenset(
             {
                 *_OF_ALL,
@@ -78,3 +78,14 @@ ACTIONS_OF: Mapping[Kind, frozenset[Action]] = MappingProxyType(
     }
 )
 """Which actions make sense for which kind; a grant names no others."""
+
+COVERED: frozenset[tuple[Kind, Action]] = frozenset(
+    {
+        (Kind.TOPIC, Action.PEEK),
+        (Kind.TOPIC, Action.DECIDE),
+        (Kind.TOPIC, Action.RUN),
+        (Kind.GROUP, Action.PEEK),
+        (Kind.GROUP, Action.REDRIVE),
+    }
+)
+"""What the cluster's right to the same is enough for, where no grant matches the name."""

@@ -5,7 +5,7 @@ Tokens are found by their SHA-256 digest: the text of one is kept nowhere.
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from apps.access.policy.deciding import Principal
@@ -28,10 +28,22 @@ class Token:
     label: str = ""
     account: int | None = None
     expires_ms: int | None = None
+    access_key: str = ""
+    """What a client that signs calls it; empty for one that cannot be signed with."""
+    secret_key: str = field(default="", repr=False)
 
     def is_good(self, now_ms: int) -> bool:
         """Say whether its time is not over."""
         return self.expires_ms is None or now_ms < self.expires_ms
+
+
+def by_access_key(tokens: Iterable[Token]) -> dict[str, tuple[Token, ...]]:
+    """Return those that can be signed with, by access key."""
+    found: dict[str, tuple[Token, ...]] = {}
+    for token in tokens:
+        if token.access_key:
+            found[token.access_key] = (*found.get(token.access_key, ()), token)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +52,10 @@ class Account:
 
     principal: Principal
     mark: str = ""
+    has_factor: bool = False
+    """Whether it signs in with a code as well."""
+    lacks_factor: bool = False
+    """Whether it has to, and may do nothing before it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +82,8 @@ class Book:
     version: int
     accounts: Mapping[int, Account] = field(default_factory=dict)
     tokens: Mapping[bytes, Token] = field(default_factory=dict)
+    signing: Mapping[str, tuple[Token, ...]] = field(default_factory=dict)
+    """Tokens by access key, which two may share."""
 
     def token(self, digest: bytes, now_ms: int) -> Token | None:
         """Return the token of a digest; None for one that is unknown, revoked or expired."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from apps.access.policy.actions import ACTIONS_OF, Action, Kind
+from apps.access.policy.reasons import because
 from apps.access.policy.resources import RESERVED_PREFIXES, Resource, is_own
 from apps.engine import limits
 
@@ -62,19 +63,33 @@ def checked(
         sources=_networks(sources or []),
     )
     if not grant.actions:
-        raise ValueError("a grant names one action or more")
+        raise ValueError(because("a grant names one action or more"))
     if foreign := grant.actions - ACTIONS_OF[grant.kind]:
-        raise ValueError(f"there is no {', '.join(sorted(foreign))} of a {grant.kind.value}")
+        raise ValueError(
+            because(
+                "there is no %(actions)s of a %(kind)s",
+                actions=", ".join(sorted(foreign)),
+                kind=grant.kind.value,
+            )
+        )
     if grant.kind is Kind.CLUSTER and grant.match is not Match.ANY:
-        raise ValueError("there is one cluster: its match is any")
+        raise ValueError(because("there is one cluster: its match is any"))
     if (grant.match is Match.ANY) != (not name):
-        raise ValueError("a literal or prefix needs a name, and any has none")
+        raise ValueError(because("a literal or prefix needs a name, and any has none"))
     if name and limits.NAME_PATTERN.fullmatch(name) is None:
         raise ValueError(
-            f"a name has 1 to {limits.NAME_CHARACTERS_MAX} characters of A-Z, a-z, 0-9, _ - % |"
+            because(
+                "a name has 1 to %(highest)s characters of A-Z, a-z, 0-9, _ - %% |",
+                highest=str(limits.NAME_CHARACTERS_MAX),
+            )
         )
     if name and (name.startswith(RESERVED_PREFIXES) or is_own(Resource(Kind.TOPIC, name))):
-        raise ValueError("retry topics and dead letters go with their group, and cannot be named")
+        raise ValueError(
+            because(
+                "retry topics and dead letters go with their group, lite topics with their "
+                "parent, and none can be named"
+            )
+        )
     return grant
 
 
@@ -82,16 +97,27 @@ def _word(kind: type[Word], text: str, what: str) -> Word:
     try:
         return kind(text)
     except ValueError:
-        raise ValueError(f"{what} is one of {', '.join(kind)}, not {text[:40]!r}") from None
+        raise ValueError(
+            because(
+                "%(what)s is one of %(known)s, not %(text)s",
+                what=what,
+                known=", ".join(kind),
+                text=repr(text[:40]),
+            )
+        ) from None
 
 
 def _networks(texts: list[str]) -> tuple[Network, ...]:
     if len(texts) > SOURCES_MAX:
-        raise ValueError(f"a grant has at most {SOURCES_MAX} sources")
+        raise ValueError(
+            because("a grant has at most %(highest)s sources", highest=str(SOURCES_MAX))
+        )
     found = []
     for text in texts:
         try:
             found.append(ipaddress.ip_network(text))
         except ValueError:
-            raise ValueError(f"{text[:60]!r} is no network such as 10.0.0.0/8") from None
+            raise ValueError(
+                because("%(text)s is no network such as 10.0.0.0/8", text=repr(text[:60]))
+            ) from None
     return tuple(found)

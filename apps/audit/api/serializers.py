@@ -2,10 +2,16 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.audit.models import Result
 from apps.core.origins import Door
+
+
+@extend_schema_field({"description": "Any JSON; null where there is nothing to say."})
+class _AnyJson(serializers.JSONField):
+    """A value as it was written down. Not said to be nullable: null is any JSON already."""
 
 
 class AuditEntryDocument(serializers.Serializer[Any]):
@@ -22,8 +28,8 @@ class AuditEntryDocument(serializers.Serializer[Any]):
     kind = serializers.CharField(help_text="What the object is.")
     name = serializers.CharField(help_text="What the object is called.")
     reason = serializers.CharField(allow_null=True)
-    before = serializers.JSONField(allow_null=True)
-    after = serializers.JSONField(allow_null=True)
+    before = _AnyJson()
+    after = _AnyJson()
     result = serializers.ChoiceField(Result.values)
     code = serializers.CharField(allow_null=True, help_text="Of the refusal.")
     detail = serializers.CharField(allow_null=True)

@@ -3,11 +3,16 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+import pyotp
+from django.contrib.auth import get_user_model
+from django.contrib.sessions.models import Session
 from django.test import Client
 
-from apps.access import accounts, policy, tokens
+from apps.access import accounts, factors, policy, tokens
+from apps.access.models import AccountSession, SecondFactor
 from apps.alerts import services as alerting
 from apps.alerts.models import Alert, AlertRule
 from apps.alerts.services import SilenceTerms
@@ -139,6 +144,47 @@ def granted() -> int:
 
 def issued() -> int:
     return tokens.issue_token(name=ann(), label="ci", by="a test").row.pk
+
+
+def user_of(name: str) -> Any:
+    return get_user_model().objects.get(username=name)
+
+
+def signed_in_at(name: str) -> int:
+    now = moment(SystemClock().wall_ms())
+    Session.objects.create(
+        session_key="elsewhere", session_data="", expire_date=now + timedelta(hours=1)
+    )
+    return AccountSession.objects.create(
+        user=user_of(name), session_key="elsewhere", begun_at=now, seen_at=now
+    ).pk
+
+
+def code_of(name: str, steps: int = 0) -> str:
+    totp = pyotp.TOTP(factors._secret_of(SecondFactor.objects.get(user__username=name)))
+    return totp.generate_otp(SystemClock().wall_ms() // 30_000 + steps)
+
+
+def with_factor(name: str) -> str:
+    """Have an account sign in with codes; the next one is good."""
+    factors.begin(user_of(name))
+    factors.confirm(user=user_of(name), code=code_of(name), by="t")
+    return name
+
+
+def shown(name: str) -> dict[str, str]:
+    return {"password": "x", "code": code_of(with_factor(name), steps=1)}
+
+
+def confirm_factor(client: Client, _: FakeEngine) -> Any:
+    factors.begin(user_of("root"))
+    return client.post("/account/second-factor/confirm", {"code": code_of("root")})
+
+
+def sign_in_with_code(client: Client, _: FakeEngine) -> Any:
+    code = code_of(with_factor("root"), steps=1)
+    client.post("/sign-in", {"name": "root", "password": "x"})
+    return client.post("/sign-in/code", {"code": code})
 
 
 def sign_in(client: Client, _: FakeEngine) -> Any:
@@ -293,4 +339,36 @@ SCENES: Mapping[str, Scene] = {
         "token.revoke", lambda c, _: c.post(f"/access/tokens/{issued()}/revoke")
     ),
     "POST sign-in": Scene("session.sign_in", sign_in),
+    "POST sign-in/code": Scene("session.sign_in", sign_in_with_code),
+    "POST account/sessions/<int:number>/end": Scene(
+        "session.end", lambda c, _: c.post(f"/account/sessions/{signed_in_at('root')}/end")
+    ),
+    "POST account/sessions/end-others": Scene(
+        "session.end_all", lambda c, _: c.post("/account/sessions/end-others")
+    ),
+    "POST account/password": Scene(
+        "account.password",
+        lambda c, _: c.post("/account/password", {"password": "x", "new_password": PASSWORD}),
+    ),
+    "POST account/second-factor/confirm": Scene("second_factor.on", confirm_factor),
+    "POST account/second-factor/codes": Scene(
+        "second_factor.codes", lambda c, _: c.post("/account/second-factor/codes", shown("root"))
+    ),
+    "POST account/second-factor/off": Scene(
+        "second_factor.off", lambda c, _: c.post("/account/second-factor/off", shown("root"))
+    ),
+    f"{_ACCOUNT}/end-sessions": Scene(
+        "session.end_all", lambda c, _: c.post(f"/access/accounts/{ann()}/end-sessions")
+    ),
+    f"{_ACCOUNT}/second-factor-off": Scene(
+        "second_factor.off",
+        lambda c, _: c.post(f"/access/accounts/{with_factor(ann())}/second-factor-off"),
+    ),
+    "POST api/v1/accounts/<str:account>/sessions:end": Scene(
+        "session.end_all", lambda c, _: api("POST", f"/accounts/{ann()}/sessions:end")(c)
+    ),
+    "POST api/v1/accounts/<str:account>/second-factor:off": Scene(
+        "second_factor.off",
+        lambda c, _: api("POST", f"/accounts/{with_factor(ann())}/second-factor:off")(c),
+    ),
 }

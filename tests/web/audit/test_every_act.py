@@ -16,6 +16,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.views.generic import RedirectView
 
+from apps.access.models import SecondFactor
 from apps.audit.acts import ACTS
 from apps.audit.admin import AuditedAdmin
 from apps.audit.models import AuditEntry
@@ -186,7 +187,7 @@ def press_settings(client: Client, _: FakeEngine) -> Any:
 
 def press_delete(client: Client, _: FakeEngine) -> Any:
     topics.create_or_change_topic(name="orders")
-    return client.post("/topics/orders/delete", {"typed": "orders"})
+    return client.post("/topics/orders/delete", {"typed": "orders", "reason": "over"})
 
 
 HALF = {"transaction_id": "5.1-0badcafe"}
@@ -276,6 +277,7 @@ SCENES: Mapping[str, Scene] = {
 
 # Routes that take something and administer nothing, or that are seen elsewhere.
 OTHERS = {
+    "POST account/second-factor/begin": "nothing depends on a secret before it is confirmed",
     "POST preferences": "a cookie of who asks",
     "POST sign-out": "ends the session of who asks, and nothing else",
     "POST api/v1/groups/<str:group>/offsets:preview": "shows what a reset would do",
@@ -284,6 +286,7 @@ OTHERS = {
 
 # Acts that no route of this process leads to: the clockwork, commands and refusals of doors.
 ELSEWHERE = {
+    "audit.cut": "tests/web/audit/test_cutting.py: the clockwork",
     "topic.expire": "tests/web/audit/test_elsewhere.py: the clockwork",
     "pipeline.backfill": "tests/web/audit/test_elsewhere.py: a command",
     "pipeline.want_stream": "the admin, below",
@@ -326,8 +329,12 @@ ADMIN_ACTIONS = {
     "pipelinerun": {"cancel", "rerun"},
     "pipelinestream": {"want", "unwant"},
     "queuelock": {"release"},
+    # It leads to the page of resets, and does nothing by itself.
+    "consumeroffset": {"reset"},
     "alert": {"acknowledge"},
     "apitoken": {"revoke"},
+    "accountsession": {"end"},
+    "secondfactor": {"turn_off"},
 }
 
 
@@ -460,7 +467,7 @@ def test_the_admin_s_changes_of_topics_and_groups_are_recorded(
     made = admin_entry()
     group = {
         "name": "g", "enabled": "on", "inner": "AVG", "consume_from": "last",
-        "retry_policy": "levels",
+        "retry_policy": "levels", "lite_model": "SHARED",
     }  # fmt: skip
     answer = root.post("/admin/groups/consumergroup/add/", group)
     decided = admin_entry()
@@ -508,6 +515,8 @@ def test_the_admin_s_actions_are_recorded(root: Client, engine: FakeEngine) -> N
         updated_at="2025-11-13T02:13:20Z",
     )  # fmt: skip
     stream = PipelineStream.objects.create(name="ingest", is_wanted=False)
+    factor = SecondFactor.objects.get(user__username=scenes.with_factor(scenes.ann()))
+    session = scenes.signed_in_at("ann")
     chosen = [
         ("groups/queuelock", "release", held.pk, "lock.release"),
         ("deadletters/deadletter", "discard", letter().pk, "deadletters.discard"),
@@ -517,6 +526,8 @@ def test_the_admin_s_actions_are_recorded(root: Client, engine: FakeEngine) -> N
         ("pipelines/pipelinerun", "rerun", run("loss", hours_ago=400).pk, "pipeline.rerun"),
         ("pipelines/pipelinestream", "want", stream.pk, "pipeline.want_stream"),
         ("pipelines/pipelinestream", "unwant", stream.pk, "pipeline.want_stream"),
+        ("access/accountsession", "end", session, "session.end"),
+        ("access/secondfactor", "turn_off", factor.pk, "second_factor.off"),
     ]
 
     for path, action, number, act in chosen:

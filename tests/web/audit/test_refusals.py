@@ -58,13 +58,6 @@ def test_what_cannot_be_written_for_hours_costs_bounded_memory_and_is_counted() 
     assert sum(one.count for one in found) == 60 * KINDS_MAX
 
 
-@pytest.fixture(autouse=True)
-def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
-    fresh = Tally()
-    monkeypatch.setattr(services, "_tally", fresh)
-    return fresh
-
-
 @pytest.mark.django_db
 def test_a_refusal_of_a_door_is_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "_now_ms", lambda: NOW_MS)

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
 
-from apps.access import accounts, policy, selectors
+from apps.access import accounts, factors, policy, selectors
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import EngineError
 
@@ -41,6 +41,8 @@ class Command(BaseCommand):
         opened.add_argument("--open", dest="is_active", action="store_true", default=None)
         opened.add_argument("--close", dest="is_active", action="store_false")
         acts.add_parser("delete", help="remove an account").add_argument("name")
+        factor = acts.add_parser("second-factor-off", help="for who has lost it")
+        factor.add_argument("name")
         grant = acts.add_parser("grant", help="allow or deny something")
         grant.add_argument("name")
         grant.add_argument("kind", choices=[kind.value for kind in policy.Kind])
@@ -55,7 +57,7 @@ class Command(BaseCommand):
     def handle(self, *_: Any, act: str, **options: Any) -> None:
         """Do it; exit with 1 and a sentence where it cannot be done."""
         try:
-            getattr(self, f"_{act}")(**options)
+            getattr(self, f"_{act.replace('-', '_')}")(**options)
         except (EngineError, ProblemError) as refusal:
             raise CommandError(str(refusal)) from refusal
         except OperationalError as error:
@@ -88,6 +90,10 @@ class Command(BaseCommand):
     def _delete(self, *, name: str, **_: Any) -> None:
         accounts.delete_account(name=name, by=BY)
         self.stdout.write(f"account {name} is removed")
+
+    def _second_factor_off(self, *, name: str, **_: Any) -> None:
+        factors.turn_off(user=selectors.account(name), by=BY)
+        self.stdout.write(f"account {name} signs in with its password alone")
 
     def _grant(
         self, *, name: str, kind: str, resource: str, actions: str, deny: bool,

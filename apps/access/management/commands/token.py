@@ -39,6 +39,11 @@ class Command(BaseCommand):
             metavar="KIND:NAME:ACTIONS",
             help="narrow it, such as topic:orders:pub or group:bill*:sub; may be repeated",
         )
+        create.add_argument(
+            "--key-pair",
+            action="store_true",
+            help="print the access key and the secret key of RocketMQ's clients as well",
+        )
         listed = acts.add_parser("list", help="list tokens, the newest first")
         listed.add_argument("--account")
         revoke = acts.add_parser("revoke", help="revoke a token, by how its secret begins")
@@ -54,7 +59,14 @@ class Command(BaseCommand):
             raise CommandError(f"the database does not answer: {error}") from error
 
     def _create(
-        self, *, name: str, label: str, days: int | None, scope: list[str], **_: Any
+        self,
+        *,
+        name: str,
+        label: str,
+        days: int | None,
+        scope: list[str],
+        key_pair: bool,
+        **_: Any,
     ) -> None:
         now = moment(SystemClock().wall_ms())
         issued = tokens.issue_token(
@@ -66,6 +78,9 @@ class Command(BaseCommand):
         )
         # Alone on its line, so that a script can take it.
         self.stdout.write(issued.secret)
+        if key_pair:
+            self.stdout.write(issued.keys.access_key)
+            self.stdout.write(issued.keys.secret_key)
 
     def _list(self, *, account: str | None, **_: Any) -> None:
         now = moment(SystemClock().wall_ms())

@@ -48,6 +48,7 @@ class Command(BaseCommand):
         if options["json"]:
             summary = {
                 "entries": walk.count,
+                "begins_after": walk.begin.number,
                 "head": {"number": walk.head.number, "hash": walk.head.hash},
                 "kept_heads": [head.number for head in kept],
                 "broken_at": None if broken is None else broken.number,
@@ -55,9 +56,10 @@ class Command(BaseCommand):
             }
             self.stdout.write(json.dumps(summary))
         elif broken is None:
+            begin = f", cut up to {walk.begin.number}" if walk.begin.number else ""
             compared = "no kept head" if not kept else f"{len(kept)} kept"
             self.stdout.write(
-                f"{walk.count} entries, unbroken; head {walk.head.number}:{walk.head.hash} "
+                f"{walk.count} entries{begin}, unbroken; head {walk.head.number}:{walk.head.hash} "
                 f"(compared with {compared})"
             )
         else:
