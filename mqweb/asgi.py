@@ -8,9 +8,9 @@ the rest        Django
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import cast
+from typing import Any, cast
 
 import django
 
@@ -29,9 +29,10 @@ from apps.access.selectors import somebody_administers  # noqa: E402
 from apps.access.sockets import with_access  # noqa: E402
 from apps.bridge import control, lifecycle  # noqa: E402
 from apps.bridge import engine as bridge  # noqa: E402
-from apps.bridge.prompt import Desk  # noqa: E402
+from apps.bridge.prompt import Clerk, Desk  # noqa: E402
 from apps.console.routing import websocket_urlpatterns  # noqa: E402
 from apps.core.bodylimit import App, Event, Receive, Send, with_body_limit  # noqa: E402
+from apps.core.proxies import FORWARDED, Proxies  # noqa: E402
 from apps.doors.control.app import create_app as create_control_app  # noqa: E402
 from apps.doors.control.app import is_control  # noqa: E402
 from apps.doors.guard import figures  # noqa: E402
@@ -55,6 +56,7 @@ _rates = ClientRates(
     bytes_per_s=settings.MQWEB.client_bytes_per_s,
     requests_max=settings.MQWEB.client_requests_max,
 )
+_proxies = Proxies(settings.MQWEB.trusted_proxies)
 _watchdog: Watchdog | None = None
 _clients = ClientLimits(_rates, SystemClock())
 _door_settings = DoorSettings(
@@ -92,17 +94,42 @@ if _rates.are_any:
 _sockets = AllowedHostsOriginValidator(with_access(URLRouter(websocket_urlpatterns)))
 
 
+class _Unforwarded:
+    """A clerk that leaves to the long way what a proxy may have forwarded for somebody else."""
+
+    def __init__(self, clerk: Clerk) -> None:
+        self._clerk = clerk
+        self.answer = clerk.answer
+
+    def meaning_of(self, scope: Event) -> Any:  # The clerk's own.
+        """Return what a head means; None for one that says for whom it is sent."""
+        if any(name in FORWARDED for name, _ in scope["headers"]):
+            return None
+        return self._clerk.meaning_of(scope)
+
+
 class _Application:
     """Everything this process answers; its `desk` answers what the server need not wait for."""
 
     def __init__(self) -> None:
         # Limits of clients are asked for each request by itself.
         answers_turns = not _rates.are_any
-        self.desk = Desk(TurnsOfSends(_shared, bridge.engine_or_none)) if answers_turns else None
+        clerk: Clerk = TurnsOfSends(_shared, bridge.engine_or_none)
+        if _proxies.are_any:
+            clerk = _Unforwarded(clerk)
+        self.desk = Desk(clerk) if answers_turns else None
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         """Hand a connection to the part that answers it."""
         kind = scope["type"]
+        if kind == "lifespan":
+            await _lifespan(receive, send)
+            return
+        has_scheme = False
+        if _proxies.are_any:
+            # Everything behind this asks the scope alone who is there.
+            has_scheme = _proxies.says_scheme(scope)
+            scope = _proxies.seen_through(scope)
         if kind == "http":
             if is_data_plane(scope["path"], scope["method"]):
                 await _door(scope, receive, send)
@@ -111,14 +138,12 @@ class _Application:
             elif is_control(scope["path"]):
                 await _control(scope, receive, send)
             else:
-                if settings.MQWEB.https:
+                if settings.MQWEB.https and not has_scheme:
                     # Who is in front speaks TLS; Django's checks of origins must know.
                     scope["scheme"] = "https"
                 await _django(scope, receive, send)
-        elif kind == "websocket":
-            await _sockets(scope, receive, send)
         else:
-            await _lifespan(receive, send)
+            await _sockets(scope, receive, send)
 
 
 application = _Application()
@@ -155,6 +180,22 @@ async def _check_accounts() -> None:
         raise error
 
 
+async def _serve_grpc() -> Callable[[], Awaitable[None]]:
+    """Open the gRPC door where it has a port; return what closes it, which comes first of all."""
+    if not settings.MQWEB.grpc.are_any:
+        return _nothing
+    # Who has switched it off does not pay for its library.
+    from mqweb import grpcdoor
+
+    return await grpcdoor.serve(
+        settings.MQWEB, bridge.engine_or_none, _shared, _clients if _rates.are_any else None
+    )
+
+
+async def _nothing() -> None:
+    pass
+
+
 async def _lifespan(receive: Receive, send: Send) -> None:
     """Open before the first request; close in reverse order when the server asks for the end."""
     await receive()
@@ -169,6 +210,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             background = Background(engine, gate=_gate)
             opened.push_async_callback(background.stop)
             await background.start()
+            opened.push_async_callback(await _serve_grpc())
         except EngineError as error:
             # The command reads the reason from `lifecycle` and turns it into an exit code.
             await send({"type": "lifespan.startup.failed", "message": str(error)})

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from asgiref.sync import sync_to_async
@@ -105,60 +105,31 @@ class Background:
             # With Redis viewers may be with other processes, which do not say so.
             is_watched=lambda: audience.is_there or settings.MQWEB.redis_url is not None,
         )
-        self._tasks = [
-            asyncio.create_task(loops.kept(feeding, name="console_feed")),
-            asyncio.create_task(
-                loops.every(_RELAY_AGAIN_S, outgoing.step, name="console_outgoing")
-            ),
-            asyncio.create_task(
-                loops.every(_RELAY_AGAIN_S, incoming.step, name="console_incoming")
-            ),
-            asyncio.create_task(
-                loops.every(_PROJECT_EVERY_S, self._project_offsets, name="offset_projector")
-            ),
-            asyncio.create_task(
-                loops.every(_PROJECT_GROUPS_EVERY_S, self._project_groups, name="group_projector")
-            ),
-            asyncio.create_task(
-                loops.every(
-                    _PROJECT_LETTERS_EVERY_S, self._project_letters, name="dead_letter_projector"
-                )
-            ),
-            asyncio.create_task(
-                loops.every(_WATCH_BACKLOG_EVERY_S, self._watch_backlog, name="backlog_watch")
-            ),
-            asyncio.create_task(
-                loops.every(_READ_CLOCKWORK_EVERY_S, self._read_clockwork, name="clockwork_reader")
-            ),
-            asyncio.create_task(
-                loops.every(_READ_LAST_HOUR_EVERY_S, self._read_last_hour, name="last_hour_reader")
-            ),
-            asyncio.create_task(
-                loops.every(_READ_DEATHS_EVERY_S, self._read_deaths, name="dead_letter_reader")
-            ),
-            asyncio.create_task(
-                loops.every(_READ_ATTENTION_EVERY_S, self._read_attention, name="alert_reader")
-            ),
-            asyncio.create_task(
-                loops.every(_READ_PIPELINES_EVERY_S, self._read_pipelines, name="pipeline_reader")
-            ),
-            asyncio.create_task(
-                loops.every(_READ_JOBS_EVERY_S, self._read_jobs, name="job_reader")
-            ),
-            asyncio.create_task(
-                loops.every(_KEEP_AUDIT_EVERY_S, self._keep_audit, name="audit_keeper")
-            ),
+        steps: list[tuple[str, float, Callable[[], Awaitable[object]]]] = [
+            ("console_outgoing", _RELAY_AGAIN_S, outgoing.step),
+            ("console_incoming", _RELAY_AGAIN_S, incoming.step),
+            ("offset_projector", _PROJECT_EVERY_S, self._project_offsets),
+            ("group_projector", _PROJECT_GROUPS_EVERY_S, self._project_groups),
+            ("dead_letter_projector", _PROJECT_LETTERS_EVERY_S, self._project_letters),
+            ("backlog_watch", _WATCH_BACKLOG_EVERY_S, self._watch_backlog),
+            ("clockwork_reader", _READ_CLOCKWORK_EVERY_S, self._read_clockwork),
+            ("last_hour_reader", _READ_LAST_HOUR_EVERY_S, self._read_last_hour),
+            ("dead_letter_reader", _READ_DEATHS_EVERY_S, self._read_deaths),
+            ("alert_reader", _READ_ATTENTION_EVERY_S, self._read_attention),
+            ("pipeline_reader", _READ_PIPELINES_EVERY_S, self._read_pipelines),
+            ("job_reader", _READ_JOBS_EVERY_S, self._read_jobs),
+            ("audit_keeper", _KEEP_AUDIT_EVERY_S, self._keep_audit),
         ]
-
         if self._gate is not None:
-            self._tasks += [
-                asyncio.create_task(
-                    loops.every(keeping.STEP_EVERY_S, self._keep_access, name="access_keeper")
-                ),
-                asyncio.create_task(
-                    loops.every(keeping.LOOK_EVERY_S, self._look_at_streams, name="access_watch")
-                ),
+            steps += [
+                ("access_keeper", keeping.STEP_EVERY_S, self._keep_access),
+                ("access_watch", keeping.LOOK_EVERY_S, self._look_at_streams),
             ]
+        self._tasks = [asyncio.create_task(loops.kept(feeding, name="console_feed"))]
+        self._tasks += [
+            asyncio.create_task(loops.every(interval_s, step, name=name))
+            for name, interval_s, step in steps
+        ]
 
     async def stop(self) -> None:
         """Stop the loops and project offsets and groups once more."""

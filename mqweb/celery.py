@@ -4,6 +4,7 @@
 """
 
 import atexit
+import gc
 import os
 import socket
 import sys
@@ -83,6 +84,13 @@ def _prepare(**_unknown: Any) -> None:
     settings.DATABASES["default"]["OPTIONS"].pop("pool", None)
     settings.DATABASES["default"]["CONN_MAX_AGE"] = _CONNECTION_KEPT_S
     remote.install()
+
+
+@signals.worker_init.connect
+def _share_memory(**_unknown: Any) -> None:
+    """Leave what is imported out of collections, which would copy its pages into each child."""
+    gc.collect()
+    gc.freeze()
 
 
 @signals.task_prerun.connect

@@ -2,15 +2,26 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from apps.core.proxies import Network
 from apps.engine import limits
 from apps.engine.failpoints import Failpoints
 from apps.pipelines import requirements
-from mqweb import envalerts
+from mqweb import envaccess, envalerts, envgrpc
+from mqweb.envvalues import (
+    UNITS_MS,
+    checked,
+    choice,
+    duration_ms,
+    hours,
+    integer,
+    path,
+    url,
+)
 from mqweb.variables import Refused, Variable
 
 __all__ = [
@@ -30,6 +41,7 @@ VARIABLES = (
     Variable(name="MQWEB_DATA", default="./data", meaning="directory of everything that is kept"),
     Variable(name="MQWEB_HOST", default="127.0.0.1", meaning="address to listen on"),
     Variable(name="MQWEB_PORT", default="8000", meaning="TCP port to listen on"),
+    *envgrpc.VARIABLES,
     Variable(name="DATABASE_URL", default="", meaning="PostgreSQL to use instead of our own"),
     Variable(name="REDIS_URL", default="", meaning="Redis as channel layer instead of memory"),
     Variable(name="CELERY_BROKER_URL", default="", meaning="Celery's transport instead of our own"),
@@ -38,6 +50,7 @@ VARIABLES = (
     ),
     Variable(name="MQWEB_AUTH", default="off", meaning="off, for loopback only; or on"),
     Variable(name="MQWEB_HTTPS", default="off", meaning="whether a server with TLS is in front"),
+    *envaccess.VARIABLES,
     Variable(name="MQWEB_ACK", default="sync", meaning="sync or async, for sends that do not say"),
     Variable(name="MQWEB_FLUSH_INTERVAL_MS", default="500", meaning="pace of syncs in async mode"),
     Variable(name="MQWEB_FLUSH_LEAST_PAGES", default="0", meaning="no sync in async mode for less"),
@@ -96,6 +109,7 @@ VARIABLES = (
     Variable(
         name="MQWEB_MEMBER_TIMEOUT_MS", default="30000", meaning="silence that ends a membership"
     ),
+    Variable(name="MQWEB_AUDIT_KEEP_DAYS", default="0", meaning="age of audit entries; 0: all"),
     Variable(name="MQWEB_QUEUE_LOCK_MS", default="60000", meaning="life of a lock not renewed"),
     Variable(name="MQWEB_BROKER_NAME", default="mqweb", meaning="name, or room@name, of queues"),
     Variable(
@@ -211,16 +225,13 @@ _MEMBER_TIMEOUT_MS_MIN = 1_000
 _MEMBER_TIMEOUT_MS_MAX = 600_000
 _QUEUE_LOCK_MS_MIN = 1_000
 _QUEUE_LOCK_MS_MAX = 3_600_000
-_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-# Ten years: nobody means more, and due times stay well inside the year 9999.
-_DELAY_MS_MAX = 3_660 * _UNITS_MS["d"]
 _TRANSACTION_IMMUNITY_MS_MAX = 86_400_000
 # A check goes to a person's program: ten a second is more than any needs.
 _TRANSACTION_CHECK_MS_MIN = 100
 _TRANSACTION_CHECK_MS_MAX = 86_400_000
 _TRANSACTION_CHECKS_MAX = 1_000
 _SPARK_CORES_MAX = 1_024
-_RUN_RETENTION_MS_MIN = 30 * _UNITS_MS["d"]
+_RUN_RETENTION_MS_MIN = 30 * UNITS_MS["d"]
 # As many digits as are read.
 _RETENTION_BYTES_MAX = 999_999_999_999
 _LAKE_BYTES_MAX = 999_999_999_999_999
@@ -233,12 +244,15 @@ class Environment:
     data: Path
     host: str
     port: int
+    grpc: envgrpc.GrpcPorts
     database_url: str | None
     redis_url: str | None
     celery_broker_url: str
     worker_processes: int
     auth: str
     https: bool
+    trusted_proxies: tuple[Network, ...]
+    second_factor: frozenset[str]
     ack: str
     flush_interval_ms: int
     flush_least_pages: int
@@ -263,6 +277,7 @@ class Environment:
     index_entries: int
     read_threads: int
     member_timeout_ms: int
+    audit_keep_days: int
     queue_lock_ms: int
     broker_name: str
     delay_levels_ms: tuple[int, ...]
@@ -322,104 +337,106 @@ def read(environ: Mapping[str, str]) -> Environment:
     values = {name: environ.get(name, "") or default for name, default in _DEFAULTS.items()}
     data = Path(values["MQWEB_DATA"]).expanduser().resolve()
     host = _host(values["MQWEB_HOST"])
-    port = _integer(values, "MQWEB_PORT", 1, 65_535)
+    port = integer(values, "MQWEB_PORT", 1, 65_535)
     return Environment(
         data=data,
         host=host,
         port=port,
-        database_url=_url(values, "DATABASE_URL", ("postgres", "postgresql")),
-        redis_url=_url(values, "REDIS_URL", ("redis", "rediss", "unix")),
+        grpc=envgrpc.read(values),
+        database_url=url(values, "DATABASE_URL", ("postgres", "postgresql")),
+        redis_url=url(values, "REDIS_URL", ("redis", "rediss", "unix")),
         celery_broker_url=_celery_broker_url(values, host, port),
-        worker_processes=_integer(values, "MQWEB_WORKER_PROCESSES", 0, _WORKER_PROCESSES_MAX),
+        worker_processes=integer(values, "MQWEB_WORKER_PROCESSES", 0, _WORKER_PROCESSES_MAX),
         auth=_auth(values["MQWEB_AUTH"], host, values["MQWEB_SECRET_KEY"]),
-        https=_choice(values, "MQWEB_HTTPS", ("off", "on")) == "on",
-        ack=_choice(values, "MQWEB_ACK", ("sync", "async")),
-        flush_interval_ms=_integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
-        flush_least_pages=_integer(values, "MQWEB_FLUSH_LEAST_PAGES", 0, _FLUSH_LEAST_PAGES_MAX),
-        flush_thorough_ms=_integer(values, "MQWEB_FLUSH_THOROUGH_MS", 1, _FLUSH_MS_MAX),
-        flush_timeout_ms=_integer(values, "MQWEB_FLUSH_TIMEOUT_MS", 1, _FLUSH_MS_MAX),
-        flush_pool_bytes=_integer(values, "MQWEB_FLUSH_POOL_BYTES", 0, _FLUSH_POOL_BYTES_MAX),
-        flush_commit_ms=_integer(values, "MQWEB_FLUSH_COMMIT_MS", 1, _FLUSH_INTERVAL_MS_MAX),
-        reserve_bytes=_integer(values, "MQWEB_RESERVE_BYTES", 0, _RESERVE_BYTES_MAX),
-        disk_percent_max=_integer(values, "MQWEB_DISK_PERCENT_MAX", 1, 100),
-        requests_bytes_max=_integer(
+        https=choice(values, "MQWEB_HTTPS", ("off", "on")) == "on",
+        trusted_proxies=envaccess.proxies(values),
+        second_factor=envaccess.second_factor(values),
+        ack=choice(values, "MQWEB_ACK", ("sync", "async")),
+        flush_interval_ms=integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
+        flush_least_pages=integer(values, "MQWEB_FLUSH_LEAST_PAGES", 0, _FLUSH_LEAST_PAGES_MAX),
+        flush_thorough_ms=integer(values, "MQWEB_FLUSH_THOROUGH_MS", 1, _FLUSH_MS_MAX),
+        flush_timeout_ms=integer(values, "MQWEB_FLUSH_TIMEOUT_MS", 1, _FLUSH_MS_MAX),
+        flush_pool_bytes=integer(values, "MQWEB_FLUSH_POOL_BYTES", 0, _FLUSH_POOL_BYTES_MAX),
+        flush_commit_ms=integer(values, "MQWEB_FLUSH_COMMIT_MS", 1, _FLUSH_INTERVAL_MS_MAX),
+        reserve_bytes=integer(values, "MQWEB_RESERVE_BYTES", 0, _RESERVE_BYTES_MAX),
+        disk_percent_max=integer(values, "MQWEB_DISK_PERCENT_MAX", 1, 100),
+        requests_bytes_max=integer(
             values, "MQWEB_REQUESTS_BYTES_MAX", _IN_MEMORY_BYTES_MIN, _IN_MEMORY_BYTES_MAX
         ),
-        answers_bytes_max=_integer(
+        answers_bytes_max=integer(
             values, "MQWEB_ANSWERS_BYTES_MAX", _IN_MEMORY_BYTES_MIN, _IN_MEMORY_BYTES_MAX
         ),
-        client_requests_per_s=_integer(values, "MQWEB_CLIENT_REQUESTS_PER_S", 0, _RATE_MAX),
-        client_bytes_per_s=_integer(values, "MQWEB_CLIENT_BYTES_PER_S", 0, _RATE_MAX),
-        client_requests_max=_integer(values, "MQWEB_CLIENT_REQUESTS_MAX", 0, _CONNECTIONS_MAX),
-        client_connections_max=_integer(
-            values, "MQWEB_CLIENT_CONNECTIONS_MAX", 0, _CONNECTIONS_MAX
-        ),
-        connections_max=_integer(values, "MQWEB_CONNECTIONS_MAX", 1, _CONNECTIONS_MAX),
-        head_timeout_ms=_integer(values, "MQWEB_HEAD_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
-        body_timeout_ms=_integer(values, "MQWEB_BODY_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
-        send_timeout_ms=_integer(values, "MQWEB_SEND_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
-        segment_bytes=_integer(
+        client_requests_per_s=integer(values, "MQWEB_CLIENT_REQUESTS_PER_S", 0, _RATE_MAX),
+        client_bytes_per_s=integer(values, "MQWEB_CLIENT_BYTES_PER_S", 0, _RATE_MAX),
+        client_requests_max=integer(values, "MQWEB_CLIENT_REQUESTS_MAX", 0, _CONNECTIONS_MAX),
+        client_connections_max=integer(values, "MQWEB_CLIENT_CONNECTIONS_MAX", 0, _CONNECTIONS_MAX),
+        connections_max=integer(values, "MQWEB_CONNECTIONS_MAX", 1, _CONNECTIONS_MAX),
+        head_timeout_ms=integer(values, "MQWEB_HEAD_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
+        body_timeout_ms=integer(values, "MQWEB_BODY_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
+        send_timeout_ms=integer(values, "MQWEB_SEND_TIMEOUT_MS", 1_000, _STANDSTILL_MS_MAX),
+        segment_bytes=integer(
             values, "MQWEB_SEGMENT_BYTES", _SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX
         ),
-        index_slots=_integer(values, "MQWEB_INDEX_SLOTS", _INDEX_SLOTS_MIN, _INDEX_SLOTS_MAX),
-        index_entries=_integer(
+        index_slots=integer(values, "MQWEB_INDEX_SLOTS", _INDEX_SLOTS_MIN, _INDEX_SLOTS_MAX),
+        index_entries=integer(
             values, "MQWEB_INDEX_ENTRIES", _INDEX_ENTRIES_MIN, _INDEX_ENTRIES_MAX
         ),
-        read_threads=_integer(values, "MQWEB_READ_THREADS", 1, _READ_THREADS_MAX),
-        member_timeout_ms=_integer(
+        read_threads=integer(values, "MQWEB_READ_THREADS", 1, _READ_THREADS_MAX),
+        member_timeout_ms=integer(
             values, "MQWEB_MEMBER_TIMEOUT_MS", _MEMBER_TIMEOUT_MS_MIN, _MEMBER_TIMEOUT_MS_MAX
         ),
-        queue_lock_ms=_integer(
+        audit_keep_days=integer(values, "MQWEB_AUDIT_KEEP_DAYS", 0, 36_500),
+        queue_lock_ms=integer(
             values, "MQWEB_QUEUE_LOCK_MS", _QUEUE_LOCK_MS_MIN, _QUEUE_LOCK_MS_MAX
         ),
         broker_name=_broker_name(values["MQWEB_BROKER_NAME"]),
         delay_levels_ms=_delay_levels(values["MQWEB_DELAY_LEVELS"]),
-        delay_ms_max=_duration_ms("MQWEB_DELAY_MAX", values["MQWEB_DELAY_MAX"]),
-        transaction_immunity_ms=_integer(
+        delay_ms_max=duration_ms("MQWEB_DELAY_MAX", values["MQWEB_DELAY_MAX"]),
+        transaction_immunity_ms=integer(
             values, "MQWEB_TRANSACTION_IMMUNITY_MS", 0, _TRANSACTION_IMMUNITY_MS_MAX
         ),
-        transaction_check_ms=_integer(
+        transaction_check_ms=integer(
             values,
             "MQWEB_TRANSACTION_CHECK_MS",
             _TRANSACTION_CHECK_MS_MIN,
             _TRANSACTION_CHECK_MS_MAX,
         ),
-        transaction_checks_max=_integer(
+        transaction_checks_max=integer(
             values, "MQWEB_TRANSACTION_CHECKS_MAX", 1, _TRANSACTION_CHECKS_MAX
         ),
-        retention_ms=_duration_ms("MQWEB_RETENTION", values["MQWEB_RETENTION"]),
-        retention_bytes=_integer(values, "MQWEB_RETENTION_BYTES", 0, _RETENTION_BYTES_MAX),
-        retention_hours=_hours("MQWEB_RETENTION_HOURS", values["MQWEB_RETENTION_HOURS"]),
-        retention_disk_percent=_integer(values, "MQWEB_RETENTION_DISK_PERCENT", 10, 100),
-        retention_force_percent=_integer(values, "MQWEB_RETENTION_FORCE_PERCENT", 30, 100),
-        compaction_messages_min=_integer(
+        retention_ms=duration_ms("MQWEB_RETENTION", values["MQWEB_RETENTION"]),
+        retention_bytes=integer(values, "MQWEB_RETENTION_BYTES", 0, _RETENTION_BYTES_MAX),
+        retention_hours=hours("MQWEB_RETENTION_HOURS", values["MQWEB_RETENTION_HOURS"]),
+        retention_disk_percent=integer(values, "MQWEB_RETENTION_DISK_PERCENT", 10, 100),
+        retention_force_percent=integer(values, "MQWEB_RETENTION_FORCE_PERCENT", 30, 100),
+        compaction_messages_min=integer(
             values, "MQWEB_COMPACTION_MESSAGES_MIN", 1, _COMPACTION_MESSAGES_MAX
         ),
-        compaction_new_percent=_integer(values, "MQWEB_COMPACTION_NEW_PERCENT", 0, 99),
-        compaction_keys_max=_integer(
+        compaction_new_percent=integer(values, "MQWEB_COMPACTION_NEW_PERCENT", 0, 99),
+        compaction_keys_max=integer(
             values, "MQWEB_COMPACTION_KEYS_MAX", _COMPACTION_KEYS_MIN, _COMPACTION_MESSAGES_MAX
         ),
-        compaction_tombstone_ms=_duration_ms(
+        compaction_tombstone_ms=duration_ms(
             "MQWEB_COMPACTION_TOMBSTONE", values["MQWEB_COMPACTION_TOMBSTONE"]
         ),
-        spark=_choice(values, "MQWEB_SPARK", ("off", "on", "demand")),
+        spark=choice(values, "MQWEB_SPARK", ("off", "on", "demand")),
         spark_master=_spark_master(values["MQWEB_SPARK_MASTER"]),
         spark_memory=_heap(values, "MQWEB_SPARK_MEMORY"),
         spark_executor_memory=_heap(values, "MQWEB_SPARK_EXECUTOR_MEMORY"),
-        spark_executor_cores=_integer(values, "MQWEB_SPARK_EXECUTOR_CORES", 1, _SPARK_CORES_MAX),
+        spark_executor_cores=integer(values, "MQWEB_SPARK_EXECUTOR_CORES", 1, _SPARK_CORES_MAX),
         spark_conf=_spark_conf(values["MQWEB_SPARK_CONF"]),
-        spark_conf_file=_path(values["MQWEB_SPARK_CONF_FILE"]),
-        lake=_path(values["MQWEB_LAKE"]) or data / "lake",
-        lake_bodies=_choice(values, "MQWEB_LAKE_BODIES", ("keep", "drop")) == "keep",
-        lake_retention_ms=_duration_ms("MQWEB_LAKE_RETENTION", values["MQWEB_LAKE_RETENTION"]),
+        spark_conf_file=path(values["MQWEB_SPARK_CONF_FILE"]),
+        lake=path(values["MQWEB_LAKE"]) or data / "lake",
+        lake_bodies=choice(values, "MQWEB_LAKE_BODIES", ("keep", "drop")) == "keep",
+        lake_retention_ms=duration_ms("MQWEB_LAKE_RETENTION", values["MQWEB_LAKE_RETENTION"]),
         run_retention_ms=_run_retention_ms(values["MQWEB_RUN_RETENTION"]),
-        lake_bytes=_integer(values, "MQWEB_LAKE_BYTES", 0, _LAKE_BYTES_MAX),
-        archive=_choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
+        lake_bytes=integer(values, "MQWEB_LAKE_BYTES", 0, _LAKE_BYTES_MAX),
+        archive=choice(values, "MQWEB_ARCHIVE", ("off", "on")) == "on",
         telling=envalerts.read(values),
         secret_key=_secret_key(values["MQWEB_SECRET_KEY"]),
         allowed_hosts=_allowed_hosts(values["MQWEB_ALLOWED_HOSTS"]),
-        failpoints=_checked(values, "MQWEB_FAILPOINTS", Failpoints),
-        log_level=_choice(values, "MQWEB_LOG_LEVEL", _LOG_LEVELS),
+        failpoints=checked(values, "MQWEB_FAILPOINTS", Failpoints),
+        log_level=choice(values, "MQWEB_LOG_LEVEL", _LOG_LEVELS),
     )
 
 
@@ -473,53 +490,21 @@ def _broker_name(value: str) -> str:
     return value
 
 
-def _integer(values: Mapping[str, str], name: str, lowest: int, highest: int) -> int:
-    value = values[name]
-    # Longer digit strings are refused before int() would have to read them.
-    if not (value.isascii() and value.isdigit() and len(value) <= 12):
-        raise Refused(f"{name}={value!r}: must be a whole number")
-    if not lowest <= int(value) <= highest:
-        raise Refused(f"{name}={value}: must be from {lowest} to {highest}")
-    return int(value)
-
-
 def _delay_levels(value: str) -> tuple[int, ...]:
     """Return the delay of each level in milliseconds, as RocketMQ writes them: `1s 5s 10s`."""
     words = value.split()
     if not 1 <= len(words) <= limits.DELAY_LEVELS_MAX:
         raise Refused(f"MQWEB_DELAY_LEVELS: there are 1 to {limits.DELAY_LEVELS_MAX} levels")
-    return tuple(_duration_ms("MQWEB_DELAY_LEVELS", word) for word in words)
-
-
-def _duration_ms(name: str, text: str) -> int:
-    found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", text, re.ASCII)
-    if found is None:
-        raise Refused(f"{name}: {text[:40]!r} must be a number and s, m, h or d, such as 30s")
-    duration_ms = int(found[1]) * _UNITS_MS[found[2]]
-    if duration_ms > _DELAY_MS_MAX:
-        raise Refused(f"{name}: {text} is longer than {_DELAY_MS_MAX // _UNITS_MS['d']}d")
-    return duration_ms
+    return tuple(duration_ms("MQWEB_DELAY_LEVELS", word) for word in words)
 
 
 def _run_retention_ms(text: str) -> int:
     """Return how long runs are kept: the schedule looks back at 24 windows of up to a day."""
-    kept_ms = _duration_ms("MQWEB_RUN_RETENTION", text)
+    kept_ms = duration_ms("MQWEB_RUN_RETENTION", text)
     if kept_ms < _RUN_RETENTION_MS_MIN:
-        days = _RUN_RETENTION_MS_MIN // _UNITS_MS["d"]
+        days = _RUN_RETENTION_MS_MIN // UNITS_MS["d"]
         raise Refused(f"MQWEB_RUN_RETENTION: {text} is shorter than {days}d")
     return kept_ms
-
-
-def _hours(name: str, text: str) -> tuple[int, ...]:
-    """Return hours of a day as RocketMQ writes them: `04` or `03;04`."""
-    words = [word.strip() for word in text.split(";") if word.strip()]
-    if not words or not all(re.fullmatch(r"[01]?[0-9]|2[0-3]", word, re.ASCII) for word in words):
-        raise Refused(f"{name}={text[:40]!r}: must be hours from 0 to 23, such as 04 or 03;04")
-    return tuple(sorted({int(word) for word in words}))
-
-
-def _path(value: str) -> Path | None:
-    return Path(value).expanduser().resolve() if value else None
 
 
 def _spark_master(value: str) -> str:
@@ -546,25 +531,6 @@ def _spark_conf(value: str) -> Mapping[str, str]:
     return found
 
 
-def _choice(values: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    value = values[name]
-    if value not in choices:
-        raise Refused(f"{name}={value!r}: must be one of {', '.join(choices)}")
-    return value
-
-
-def _url(values: Mapping[str, str], name: str, schemes: tuple[str, ...]) -> str | None:
-    value = values[name]
-    if not value:
-        return None
-    # The value may hold a password, so a refusal must not repeat it.
-    if urlsplit(value).scheme not in schemes:
-        raise Refused(
-            f"{name}: must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
-        )
-    return value
-
-
 def _celery_broker_url(values: Mapping[str, str], host: str, port: int) -> str:
     value = values["CELERY_BROKER_URL"]
     if not value:
@@ -587,11 +553,3 @@ def _allowed_hosts(value: str) -> tuple[str, ...]:
     if any("*" in host or host.startswith(".") for host in hosts):
         raise Refused("MQWEB_ALLOWED_HOSTS: names must be written out, without wildcards")
     return hosts
-
-
-def _checked(values: Mapping[str, str], name: str, parse: Callable[[str], object]) -> str:
-    try:
-        parse(values[name])
-    except ValueError as error:
-        raise Refused(f"{name}: {error}") from error
-    return values[name]

@@ -23,7 +23,15 @@ VARIABLES = (
     Variable(name="MQWEB_MAIL_USER", default="", meaning="whom to sign in as; empty: nobody"),
     Variable(name="MQWEB_MAIL_PASSWORD", default="", meaning="of that user"),
     Variable(name="MQWEB_MAIL_FROM", default="mqweb@localhost", meaning="sender of mails"),
+    Variable(
+        name="MQWEB_ALERT_LANGUAGE",
+        default="en",
+        meaning="of mails and chats: en, zh-hans",
+    ),
 )
+
+# The values of apps.core.languages, which a test compares; this file knows no part of the product.
+LANGUAGES = ("en", "zh-hans")
 
 _NAME = re.compile(r"[0-9a-z]([0-9a-z.-]{0,251}[0-9a-z])?", re.ASCII)
 # Brackets are for addresses of version 6, as in any address of a page.
@@ -43,6 +51,7 @@ class Telling:
     mail_user: str = ""
     mail_password: str = ""
     mail_from: str = "mqweb@localhost"
+    language: str = "en"
 
 
 def read(values: Mapping[str, str]) -> Telling:
@@ -58,6 +67,9 @@ def read(values: Mapping[str, str]) -> Telling:
         raise Refused(f"MQWEB_MAIL_FROM={sender[:80]!r}: must be an address of mail")
     if values["MQWEB_MAIL_HOST"] and not _NAME.fullmatch(values["MQWEB_MAIL_HOST"].lower()):
         raise Refused("MQWEB_MAIL_HOST: must be a host name or an address")
+    language = values["MQWEB_ALERT_LANGUAGE"].lower()
+    if language not in LANGUAGES:
+        raise Refused(f"MQWEB_ALERT_LANGUAGE={language[:20]!r}: must be en or zh-hans")
     return Telling(
         webhook_hosts=tuple(_hosts(values["MQWEB_WEBHOOK_HOSTS"])),
         webhook_trusted=tuple(_places(values["MQWEB_WEBHOOK_TRUSTED"])),
@@ -67,6 +79,7 @@ def read(values: Mapping[str, str]) -> Telling:
         mail_user=values["MQWEB_MAIL_USER"],
         mail_password=values["MQWEB_MAIL_PASSWORD"],
         mail_from=sender,
+        language=language,
     )
 
 

@@ -10,9 +10,13 @@ Document = dict[str, Any]
 
 def add_data_plane(result: Document, **_: Any) -> Document:
     """Merge paths and components of the HTTP door; raise ValueError where both claim a row."""
+    for operations in result.get("paths", {}).values():
+        for operation in operations.values():
+            # One of them is enough, and with access off nothing is needed: the empty one.
+            ways = [name for way in operation.get("security", ()) for name in way]
+            operation["security"] = [*({name: []} for name in ways), {}]
     for path, operations in (openapi.paths() | lane_openapi.paths()).items():
         for operation in operations.values():
-            # The empty one: with access off nothing is needed.
             operation.setdefault("security", [{"bearer": []}, {}])
         _merge(result.setdefault("paths", {}).setdefault(path, {}), operations, path)
     for kind, members in openapi.components().items():

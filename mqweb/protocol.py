@@ -5,6 +5,7 @@ import resource
 from django.conf import settings
 
 from apps.bridge.prompt import PromptProtocol
+from apps.core.proxies import Proxies
 from apps.doors.guard.connections import ConnectionRules, Connections
 from apps.doors.guard.protocol import guarded
 from apps.engine.clock import SystemClock
@@ -20,6 +21,7 @@ connections = Connections(
     ConnectionRules(
         connections_max=_connections_max(),
         client_connections_max=settings.MQWEB.client_connections_max,
+        has_many_clients=Proxies(settings.MQWEB.trusted_proxies).believes,
         head_ms=settings.MQWEB.head_timeout_ms,
         body_ms=settings.MQWEB.body_timeout_ms,
         send_ms=settings.MQWEB.send_timeout_ms,

@@ -24,6 +24,7 @@ SCHEDULE: Mapping[str, int] = {
     "pipelines.prune": 3600,
     "alerts.prune": 3600,
     "clockwork.vacuum": 3600,
+    "audit.cut": 3600,
 }
 
 # Ticks come at least this often even where slots are longer, so that a run that was cut off does

@@ -13,6 +13,7 @@ from apps.alerts.kinds import Kind as AlertKind
 from apps.alerts.kinds import Scope as AlertScope
 from apps.alerts.kinds import Severity as AlertSeverity
 from apps.bridge import embedded, secretfiles
+from apps.core import languages
 from mqweb import env
 from mqweb.schedule import SCHEDULE
 
@@ -62,8 +63,10 @@ MIDDLEWARE = [
     "apps.core.middleware.RequestIdMiddleware",
     "apps.core.middleware.OriginMiddleware",
     "apps.core.middleware.SecurityPolicyMiddleware",
+    "apps.core.middleware.UnreadableMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "apps.core.staticfiles.StaticFilesMiddleware",
+    "apps.core.middleware.ViewerMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -161,7 +164,10 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 
-LANGUAGE_CODE = "en-us"
+# What holds where nobody asked: in tasks, commands and the API.
+LANGUAGE_CODE = languages.DEFAULT.value
+LANGUAGES = [(language.value, language.own_name) for language in languages.Language]
+LOCALE_PATHS = [BASE_DIR / "mqweb" / "locale"]
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
@@ -190,6 +196,8 @@ CSRF_COOKIE_SAMESITE = "Lax"
 # There is no HTTPS address here to redirect to: that is the business of who is in front.
 SILENCED_SYSTEM_CHECKS = ["security.W008"]
 if MQWEB.https:
+    # A proxy that is believed may say that somebody came without TLS; nobody else can.
+    SECURE_SSL_REDIRECT = True
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-mqweb_session", "__Host-mqweb_csrf"
     SECURE_HSTS_SECONDS = 365 * 86_400

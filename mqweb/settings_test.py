@@ -16,6 +16,8 @@ if "MQWEB_DATA" not in os.environ or (
 # What all workers of a run share; the process that starts them is the first to come here.
 os.environ.setdefault("MQWEB_TESTS_RUN", os.environ["MQWEB_DATA"])
 os.environ.setdefault("MQWEB_SECRET_KEY", "only-for-tests-" * 4)
+# Many products run at once in a test run.
+os.environ.setdefault("MQWEB_GRPC_PORT", "0")
 # How full the disk of whoever runs the tests is says nothing about the product.
 os.environ.setdefault("MQWEB_DISK_PERCENT_MAX", "100")
 os.environ.setdefault("MQWEB_RETENTION_FORCE_PERCENT", "100")

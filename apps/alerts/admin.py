@@ -2,13 +2,12 @@
 
 # Django names the arguments of these methods, whether we need them or not.
 
-from typing import Any
-
-from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from apps.alerts import services
+from apps.alerts import services, words
 from apps.alerts.models import (
     Alert,
     AlertEvent,
@@ -21,8 +20,9 @@ from apps.alerts.models import (
 )
 from apps.alerts.outbound.targets import shown
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin
-from apps.core.exceptions import ProblemError
+from apps.core.admin import ReadOnlyAdmin, key_of
+from apps.core.adminacts import Call, Chosen, confirmed
+from apps.core.phrases import read
 from apps.engine.clock import SystemClock
 
 
@@ -31,11 +31,16 @@ class AlertRuleAdmin(ReadOnlyAdmin):
     """Rules; they are edited at /alerts/rules, where a change is checked."""
 
     list_display = [
-        "name", "kind", "scope", "subject", "threshold", "pending_s", "severity", "enabled",
+        "name_said", "kind", "scope", "subject", "threshold", "pending_s", "severity", "enabled",
         "looked_at", "unknown_since", "updated_by", "updated_at",
     ]  # fmt: skip
     list_filter = ["kind", "severity", "enabled"]
     search_fields = ["name", "subject"]
+
+    @admin.display(description=gettext_lazy("name"), ordering="name")
+    def name_said(self, rule: AlertRule) -> str:
+        """Return what the rule is called."""
+        return read(words.rule_name(rule.name))
 
 
 @admin.register(Alert)
@@ -43,30 +48,35 @@ class AlertAdmin(ReadOnlyAdmin):
     """Alerts, the newest first."""
 
     list_display = [
-        "id", "rule_name", "subject", "state", "severity", "value", "threshold", "pending_at",
+        "id", "rule_said", "subject", "state", "severity", "value", "threshold", "pending_at",
         "fired_at", "acknowledged_by", "resolved_at", "resolution", "unknown_since",
     ]  # fmt: skip
     list_filter = ["state", "severity", "kind", "fired_at"]
     search_fields = ["subject__exact", "rule_name__exact"]
-    search_help_text = "A group or a rule, whole."
+    search_help_text = gettext_lazy("A group or a rule, whole.")
+    date_hierarchy = "fired_at"
     actions = ["acknowledge"]
 
-    def has_acknowledge_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may change alerts, although nobody may edit the rows."""
-        return request.user.has_perm("alerts.change_alert")
+    @admin.display(description=gettext_lazy("rule"), ordering="rule_name")
+    def rule_said(self, alert: Alert) -> str:
+        """Return what its rule is called."""
+        return read(words.rule_name(alert.rule_name))
 
-    @admin.action(description="Acknowledge those that fire", permissions=["acknowledge"])
-    def acknowledge(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Say that somebody looks after them."""
-        for number in queryset.order_by("pk").values_list("pk", flat=True)[:200]:
-            try:
-                services.acknowledge(
-                    alert_id=number, by=actor_of(request), now_ms=SystemClock().wall_ms()
-                )
-            except ProblemError as refusal:
-                self.message_user(request, f"alert {number}: {refusal}", messages.ERROR)
-            else:
-                self.message_user(request, f"alert {number} acknowledged", messages.SUCCESS)
+    @confirmed(
+        description=gettext_lazy("Acknowledge those that fire"),
+        title=gettext_lazy("Acknowledge alerts"),
+        said=gettext_lazy("Acknowledged, they go on firing, and say who looks after them."),
+        button=gettext_lazy("Acknowledge them"),
+        call=Call("POST", "api/v1/alerts/<str:alert>:acknowledge"),
+        permission="alerts.change_alert",
+        parts=lambda alert: {"alert": str(alert.pk)},
+    )
+    def acknowledge(self, request: HttpRequest, alert: Alert, _chosen: Chosen) -> str:
+        """Say that somebody looks after an alert."""
+        services.acknowledge(
+            alert_id=alert.pk, by=actor_of(request), now_ms=SystemClock().wall_ms()
+        )
+        return _("alert %(number)d acknowledged") % {"number": alert.pk}
 
 
 @admin.register(AlertEvent)
@@ -104,7 +114,7 @@ class ChannelAdmin(ReadOnlyAdmin):
     exclude = ["url"]
     search_fields = ["name"]
 
-    @admin.display(description="address")
+    @admin.display(description=gettext_lazy("address"))
     def address(self, channel: Channel) -> str:
         """Return as much of the address as anybody may see."""
         return shown(channel.url) if channel.url else ", ".join(channel.recipients)
@@ -119,15 +129,25 @@ class NotificationAdmin(ReadOnlyAdmin):
     ]  # fmt: skip
     list_filter = ["state", "created_at"]
     list_select_related = ["channel", "alert"]
+    search_fields = ["channel__name__exact", "alert__subject__exact"]
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnlyAdmin):
     """Attempts at notifications."""
 
-    list_display = ["at", "channel", "notification_id", "is_good", "status", "duration_ms", "error"]
+    list_display = [
+        "at",
+        "channel",
+        key_of("notification", gettext_lazy("notification")),
+        "is_good",
+        "status",
+        "duration_ms",
+        "error",
+    ]
     list_filter = ["is_good", "at"]
     list_select_related = ["channel"]
+    search_fields = ["channel__name__exact"]
 
 
 @admin.register(Watch)

@@ -1,6 +1,7 @@
 """Application configuration of the alerts."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class AlertsConfig(AppConfig):
@@ -8,3 +9,4 @@ class AlertsConfig(AppConfig):
 
     name = "apps.alerts"
     label = "alerts"
+    verbose_name = gettext_lazy("Alerts")

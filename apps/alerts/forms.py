@@ -1,11 +1,12 @@
 """Forms of the console: rules, silences and channels as a person enters them."""
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.alerts.kinds import THRESHOLD_MAX, Scope, Severity
 from apps.alerts.models import AlertRule, Channel, ChannelKind
@@ -13,7 +14,6 @@ from apps.alerts.models.channels import RATE_PER_MIN_MAX, URL_CHARACTERS_MAX
 from apps.alerts.models.fields import (
     KIND_CHOICES,
     NAME_CHARACTERS_MAX,
-    SEVERITY_CHOICES,
     SUBJECT_CHARACTERS_MAX,
     TEXT_CHARACTERS_MAX,
 )
@@ -25,6 +25,18 @@ _SCOPES = [
     (Scope.ANY.value, _("every group, or the broker")),
     (Scope.PREFIX.value, _("groups whose name begins with")),
     (Scope.NAME.value, _("the group named")),
+]
+# Labels of their own: those of the columns are for the admin.
+_SEVERITIES = [
+    (Severity.INFO.value, pgettext_lazy("severity", "info")),
+    (Severity.WARNING.value, pgettext_lazy("severity", "warning")),
+    (Severity.CRITICAL.value, pgettext_lazy("severity", "critical")),
+]
+_CHANNELS = [
+    (ChannelKind.WEBHOOK.value, _("webhook: a JSON document")),
+    (ChannelKind.DINGTALK.value, _("DingTalk robot")),
+    (ChannelKind.SLACK.value, _("Slack webhook")),
+    (ChannelKind.MAIL.value, _("mail")),
 ]
 _TIME = "%Y-%m-%dT%H:%M"
 
@@ -48,7 +60,7 @@ class RuleForm(forms.Form):
         help_text=_("Seconds."),
     )
     severity = forms.ChoiceField(
-        choices=SEVERITY_CHOICES, initial=Severity.WARNING.value, label=_("Severity")
+        choices=_SEVERITIES, initial=Severity.WARNING.value, label=_("Severity")
     )
     scope = forms.ChoiceField(choices=_SCOPES, label=_("For"))
     subject = forms.CharField(
@@ -88,7 +100,7 @@ class SilenceForm(forms.Form):
         required=False,
         input_formats=[_TIME, "%Y-%m-%dT%H:%M:%S"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_TIME),
-        label=_("From (UTC)"),
+        label=_("From"),
         help_text=_("Empty is now."),
     )
     minutes = forms.TypedChoiceField(
@@ -107,7 +119,7 @@ class SilenceForm(forms.Form):
         required=False,
         input_formats=[_TIME, "%Y-%m-%dT%H:%M:%S"],
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format=_TIME),
-        label=_("Or until (UTC)"),
+        label=_("Or until"),
     )
     reason = forms.CharField(max_length=TEXT_CHARACTERS_MAX, label=_("Why"))
 
@@ -115,13 +127,9 @@ class SilenceForm(forms.Form):
         """Return what was entered."""
         given = self.cleaned_data
         starts = given["starts_at"]
-        starts = moment(now_ms) if starts is None else starts.replace(tzinfo=UTC)
+        starts = moment(now_ms) if starts is None else starts
         ends = given["ends_at"]
-        ends = (
-            starts + timedelta(minutes=given["minutes"])
-            if ends is None
-            else ends.replace(tzinfo=UTC)
-        )
+        ends = starts + timedelta(minutes=given["minutes"]) if ends is None else ends
         return SilenceTerms(
             kind=given["kind"],
             scope=given["scope"],
@@ -136,7 +144,7 @@ class ChannelForm(forms.Form):
     """A channel; an address that is left empty stays what it is."""
 
     name = forms.CharField(max_length=NAME_CHARACTERS_MAX, label=_("Name"))
-    kind = forms.ChoiceField(choices=ChannelKind.choices, label=_("Kind"))
+    kind = forms.ChoiceField(choices=_CHANNELS, label=_("Kind"))
     url = forms.CharField(
         max_length=URL_CHARACTERS_MAX,
         required=False,
@@ -151,7 +159,7 @@ class ChannelForm(forms.Form):
         help_text=_("By comma."),
     )
     severity_min = forms.ChoiceField(
-        choices=SEVERITY_CHOICES, initial=Severity.INFO.value, label=_("Told from")
+        choices=_SEVERITIES, initial=Severity.INFO.value, label=_("Told from")
     )
     rate_per_min = forms.IntegerField(
         min_value=1, max_value=RATE_PER_MIN_MAX, initial=30, label=_("At most a minute")

@@ -12,6 +12,9 @@ from types import MappingProxyType
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from apps.alerts import words
+from apps.core.phrases import Text, phrase
+
 # Dead letters are counted over so long.
 GROWTH_MS = 600_000
 # Samples come every 5 s; older than this they say nothing of now.
@@ -43,6 +46,11 @@ class About:
     meaning: str | Promise
     unit: str
     by_group: bool = True
+
+    @property
+    def unit_said(self) -> Text:
+        """What the unit is called on pages."""
+        return words.unit(self.unit)
 
 
 KINDS: Mapping[Kind, About] = MappingProxyType(
@@ -127,9 +135,9 @@ def is_meant(subject: str, scope: str, text: str) -> bool:
     return False
 
 
-def written(value: float | None, unit: str) -> str:
+def written(value: float | None, unit: str) -> Text:
     """Return a value with its unit; a dash where it is not known."""
     if value is None:
         return "\N{EN DASH}"
     number = f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.1f}"
-    return f"{number} {unit}"
+    return phrase("%(number)s %(unit)s", number=number, unit=words.unit(unit))

@@ -6,8 +6,10 @@ from datetime import datetime
 
 from django.db.models import Case, Count, IntegerField, Max, Q, QuerySet, Value, When
 
+from apps.access.policy import Sight
+from apps.access.policy.sight import ALL
 from apps.alerts.judging import OPEN, State
-from apps.alerts.kinds import Severity
+from apps.alerts.kinds import KINDS, Kind, Severity
 from apps.alerts.models import (
     Alert,
     AlertEvent,
@@ -21,11 +23,13 @@ from apps.alerts.models import (
 from apps.alerts.silencing import active_silences, is_silenced
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 
 _OPEN = [state.value for state in OPEN]
 _NUMBER_MAX = 2**63 - 1
 EVENTS_MAX = 200
 DELIVERIES_MAX = 50
+ATTENTION_LINES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +45,31 @@ class Attention:
     pending: int
     unknown: int
     looked_at: datetime | None
+    heard: Sequence[Alert] = ()
+    """All that are open and not silenced, for who is shown a part of them."""
+
+    def seen_by(self, sight: Sight) -> "Attention":
+        """Return what a sight shows of it."""
+        if sight.sees_everything:
+            return self
+        heard = [alert for alert in self.heard if is_shown(alert, sight)]
+        return _attention(heard, looked_at=self.looked_at, lines_max=ATTENTION_LINES)
 
 
-def attention(*, now_ms: int, lines_max: int = 5) -> Attention:
+def attention(*, now_ms: int, lines_max: int = ATTENTION_LINES) -> Attention:
     """Return what needs somebody now; those that are silenced are left out."""
     silences = active_silences(now_ms=now_ms)
     found = list(open_alerts())
     heard = [alert for alert in found if not is_silenced(alert, silences)]
+    return _attention(heard, looked_at=looked_at(), lines_max=lines_max)
+
+
+def is_shown(alert: Alert, sight: Sight) -> bool:
+    """Say whether a sight shows an alert: its group, or the installation it is about."""
+    return sight.group(alert.subject) if KINDS[Kind(alert.kind)].by_group else sight.cluster
+
+
+def _attention(heard: Sequence[Alert], *, looked_at: datetime | None, lines_max: int) -> Attention:
     firing = [alert for alert in heard if alert.state == State.FIRING]
     return Attention(
         alerts=firing[:lines_max],
@@ -55,7 +77,8 @@ def attention(*, now_ms: int, lines_max: int = 5) -> Attention:
         acknowledged=sum(alert.state == State.ACKNOWLEDGED for alert in heard),
         pending=sum(alert.state == State.PENDING for alert in heard),
         unknown=sum(alert.unknown_since is not None for alert in heard),
-        looked_at=looked_at(),
+        looked_at=looked_at,
+        heard=heard,
     )
 
 
@@ -64,12 +87,12 @@ def looked_at() -> datetime | None:
     return Watch.objects.values_list("evaluated_at", flat=True).first()
 
 
-def open_alerts() -> QuerySet[Alert]:
+def open_alerts(sight: Sight = ALL) -> QuerySet[Alert]:
     """Return the alerts that are not over: those that fire first, the worst first, then the newest.
 
     Few: rules have a limit of open alerts each.
     """
-    return _ranked(Alert.objects.filter(state__in=_OPEN))
+    return _ranked(_shown(Alert.objects.filter(state__in=_OPEN), sight))
 
 
 def alerts(
@@ -80,9 +103,10 @@ def alerts(
     subject: str | None = None,
     before: int | None = None,
     lines_max: int,
+    sight: Sight = ALL,
 ) -> list[Alert]:
-    """Return alerts, the newest first; those with a number below `before`."""
-    found = Alert.objects.order_by("-pk")
+    """Return alerts that a sight shows, the newest first; those with a number below `before`."""
+    found = _shown(Alert.objects.order_by("-pk"), sight)
     if states:
         found = found.filter(state__in=states)
     if kind is not None:
@@ -96,13 +120,13 @@ def alerts(
     return list(found[:lines_max])
 
 
-def alert(number: int) -> Alert:
-    """Return one alert; refuse any other number as `not_found`."""
+def alert(number: int, sight: Sight = ALL) -> Alert:
+    """Return one alert that a sight shows; refuse any other number as `not_found`."""
     found = None
     if number <= _NUMBER_MAX:
         found = Alert.objects.select_related("rule").filter(pk=number).first()
-    if found is None:
-        raise ProblemError("not_found", f"there is no alert {number}")
+    if found is None or not is_shown(found, sight):
+        raise ProblemError("not_found", sentence("there is no alert %(number)s", number=number))
     return found
 
 
@@ -135,7 +159,7 @@ def rule(number: int) -> AlertRule:
     if number <= _NUMBER_MAX:
         found = AlertRule.objects.filter(pk=number).first()
     if found is None:
-        raise ProblemError("not_found", f"there is no rule {number}")
+        raise ProblemError("not_found", sentence("there is no rule %(number)s", number=number))
     return found
 
 
@@ -176,7 +200,7 @@ def channel(number: int) -> Channel:
     if number <= _NUMBER_MAX:
         found = Channel.objects.filter(pk=number).first()
     if found is None:
-        raise ProblemError("not_found", f"there is no channel {number}")
+        raise ProblemError("not_found", sentence("there is no channel %(number)s", number=number))
     return found
 
 
@@ -190,6 +214,18 @@ def waiting(found: Channel, *, lines_max: int = DELIVERIES_MAX) -> list[Notifica
     """Return what a channel is yet to be told, the oldest first."""
     rows = Notification.objects.filter(channel=found, state__in=["waiting", "sending"])
     return list(rows.order_by("pk")[:lines_max])
+
+
+def _shown(found: QuerySet[Alert], sight: Sight) -> QuerySet[Alert]:
+    if sight.sees_everything:
+        return found
+    of_groups = [kind.value for kind, about in KINDS.items() if about.by_group]
+    subjects = Alert.objects.filter(kind__in=of_groups).order_by().values_list("subject", flat=True)
+    shown = Q(
+        kind__in=of_groups,
+        subject__in=[name for name in subjects.distinct() if sight.group(name)],
+    )
+    return found.filter(shown | ~Q(kind__in=of_groups) if sight.cluster else shown)
 
 
 def _ranked(found: QuerySet[Alert]) -> QuerySet[Alert]:

@@ -22,11 +22,12 @@ from apps.engine.caretypes import (
     WhatIf,
     WhatIfRequest,
 )
-from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
+from apps.engine.delaytypes import DelayedCopies, DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import CannotOpen, EngineError
 from apps.engine.failuretypes import GroupRetries, ResendResult
 from apps.engine.grouptypes import (
     GroupHistory,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -34,6 +35,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.litetypes import LitePage, LiteSubscription
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
@@ -124,6 +126,18 @@ class ListDelayed(msgspec.Struct, frozen=True, kw_only=True):
             cursor=self.cursor,
             messages_max=self.messages_max,
         )
+
+
+class ListLites(msgspec.Struct, frozen=True, kw_only=True):
+    """What `lite_topics` is asked."""
+
+    topic: str
+    after: str = ""
+    count: int = 100
+
+    def ask(self, engine: EngineControl) -> LitePage:
+        """Ask an engine."""
+        return engine.lite_topics(self.topic, after=self.after, count=self.count)
 
 
 class ResendLetters(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,6 +255,9 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         "rebalance": Verb(ShareOut, list[Rebalance], lambda engine, asked: asked.ask(engine)),
         "history": Verb(int, GroupHistory, lambda engine, after: engine.history(after)),
+        "lock_refusals": Verb(
+            int, list[LockRefused], lambda engine, since_ms: engine.lock_refusals(since_ms)
+        ),
         "backlog": Verb(
             str | None, list[QueueBacklog], lambda engine, group: engine.backlog(group)
         ),
@@ -249,11 +266,20 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "own_ranges": Verb(
             str, dict[str, list[QueueRange]], lambda engine, prefix: engine.own_ranges(prefix)
         ),
+        "lite_topics": Verb(ListLites, LitePage, lambda engine, asked: asked.ask(engine)),
+        "lite_subscriptions": Verb(
+            str,
+            tuple[LiteSubscription, ...],
+            lambda engine, group: engine.lite_subscriptions(group),
+        ),
         "deliver_levels": Verb(
             int, LevelsDelivered, lambda engine, most: engine.deliver_levels(most)
         ),
         "delay_levels": Verb(None, LevelsDelivered, lambda engine, _nothing: engine.delay_levels()),
         "delayed": Verb(ListDelayed, DelayedPage, lambda engine, asked: asked.ask(engine)),
+        "delayed_copies": Verb(
+            str, DelayedCopies, lambda engine, message_id: engine.delayed_copies(message_id)
+        ),
         "delay_status": Verb(None, DelayStatus, lambda engine, _nothing: engine.delay_status()),
         "recall": Verb(str, Recall, lambda engine, handle: engine.recall(handle)),
         "deliver_now": Verb(str, Recall, lambda engine, handle: engine.deliver_now(handle)),

@@ -11,6 +11,7 @@ FLAGS: Mapping[str, str] = MappingProxyType(
         "--data": "MQWEB_DATA",
         "--host": "MQWEB_HOST",
         "--port": "MQWEB_PORT",
+        "--grpc-port": "MQWEB_GRPC_PORT",
         "--database-url": "DATABASE_URL",
         "--celery-broker-url": "CELERY_BROKER_URL",
         "--worker-processes": "MQWEB_WORKER_PROCESSES",

@@ -22,11 +22,12 @@ from apps.engine.caretypes import (
     WhatIf,
     WhatIfRequest,
 )
-from apps.engine.delaytypes import DelayedPage, DelayStatus, LevelsDelivered, Recall
+from apps.engine.delaytypes import DelayedCopies, DelayedPage, DelayStatus, LevelsDelivered, Recall
 from apps.engine.errors import EngineError, Refused, Unreachable
 from apps.engine.failuretypes import GroupRetries, ResendResult
 from apps.engine.grouptypes import (
     GroupHistory,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -34,6 +35,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.litetypes import LitePage, LiteSubscription
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
@@ -176,6 +178,11 @@ class RemoteEngine:
         found: GroupHistory = self._ask("history", after)
         return found
 
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        """Return how often locks were refused in each minute; see EngineControl."""
+        found: list[LockRefused] = self._ask("lock_refusals", since_ms)
+        return found
+
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         """Return what one group or all have left to do; see EngineControl."""
         found: list[QueueBacklog] = self._ask("backlog", group)
@@ -189,6 +196,17 @@ class RemoteEngine:
     def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
         """Return what the engine's own topics hold; see EngineControl."""
         found: dict[str, list[QueueRange]] = self._ask("own_ranges", prefix)
+        return found
+
+    def lite_topics(self, topic: str, *, after: str = "", count: int = 100) -> LitePage:
+        """Return lite topics of a parent by name; see EngineControl."""
+        asked = control.ListLites(topic=topic, after=after, count=count)
+        found: LitePage = self._ask("lite_topics", asked)
+        return found
+
+    def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
+        """Return the clients of a group that have lite topics; see EngineControl."""
+        found: tuple[LiteSubscription, ...] = self._ask("lite_subscriptions", group)
         return found
 
     def deliver_levels(self, messages_max: int = 1_000) -> LevelsDelivered:
@@ -221,6 +239,11 @@ class RemoteEngine:
             messages_max=messages_max,
         )
         found: DelayedPage = self._ask("delayed", asked)
+        return found
+
+    def delayed_copies(self, message_id: str) -> DelayedCopies:
+        """Find what waits of a message in delay levels; see EngineControl."""
+        found: DelayedCopies = self._ask("delayed_copies", message_id)
         return found
 
     def delay_status(self) -> DelayStatus:

@@ -11,6 +11,8 @@ class TaskStateAdmin(ReadOnlyAdmin):
     """One row a task."""
 
     list_display = ["name", "last_started_at", "last_outcome", "last_duration_ms", "due_at"]
+    list_filter = ["last_outcome"]
+    search_fields = ["name"]
 
 
 @admin.register(TaskRun)
@@ -18,7 +20,8 @@ class TaskRunAdmin(ReadOnlyAdmin):
     """The runs of the last days."""
 
     list_display = ["task", "started_at", "ended_at", "outcome", "done", "owner"]
-    list_filter = ["task", "outcome"]
+    list_filter = ["task", "outcome", "started_at"]
+    search_fields = ["owner__startswith"]
 
 
 @admin.register(Part)
@@ -26,3 +29,5 @@ class PartAdmin(ReadOnlyAdmin):
     """Beat and workers that are there, or were."""
 
     list_display = ["kind", "name", "started_at", "seen_at"]
+    list_filter = ["kind"]
+    search_fields = ["name"]

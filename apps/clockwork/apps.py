@@ -1,6 +1,7 @@
 """Application configuration of the clockwork."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class ClockworkConfig(AppConfig):
@@ -8,3 +9,4 @@ class ClockworkConfig(AppConfig):
 
     name = "apps.clockwork"
     label = "clockwork"
+    verbose_name = gettext_lazy("Clockwork")

@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypedDict
 
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from apps.alerts import words
 from apps.alerts.judging import State
 from apps.alerts.kinds import KINDS, About, Kind, Scope, written
 from apps.alerts.models import Alert, AlertRule, Silence
 from apps.console.templatetags import mq
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339
+from apps.core.phrases import Text
 
 
 class AlertRow(TypedDict):
@@ -23,9 +28,9 @@ class AlertRow(TypedDict):
     is_group: bool
     severity: str
     state: str
-    value: str
-    peak: str
-    threshold: str
+    value: Text
+    peak: Text
+    threshold: Text
     since_s: int
     since: str
     unknown_s: int | None
@@ -34,7 +39,7 @@ class AlertRow(TypedDict):
     note: str
     resolved: str
     lasted_s: int | None
-    resolution: str
+    resolution: Text
     can_be_acknowledged: bool
 
 
@@ -49,7 +54,7 @@ def alert_row(alert: Alert, *, now_ms: int, is_silenced: bool = False) -> AlertR
     since = alert.fired_at or alert.pending_at
     return {
         "id": alert.pk,
-        "rule": alert.rule_name,
+        "rule": str(words.rule_name(alert.rule_name)),
         "rule_id": alert.rule_id,
         "kind": str(kind.name),
         "subject": alert.subject,
@@ -69,7 +74,7 @@ def alert_row(alert: Alert, *, now_ms: int, is_silenced: bool = False) -> AlertR
         "lasted_s": None
         if alert.resolved_at is None
         else max(0, ms_of(alert.resolved_at) - ms_of(since)) // 1000,
-        "resolution": alert.resolution,
+        "resolution": words.resolution(alert.resolution),
         "can_be_acknowledged": alert.state == State.FIRING,
     }
 
@@ -105,10 +110,11 @@ def rule_row(rule: AlertRule, *, now_ms: int, firing: int, pending: int) -> Rule
         state = "pending"
     return {
         "id": rule.pk,
-        "name": rule.name,
+        "name": str(words.rule_name(rule.name)),
         "kind": str(kind.name),
         "whom": whom(rule.scope, rule.subject),
-        "terms": f"{written(rule.threshold, kind.unit)} for {mq.span(rule.pending_s)}",
+        "terms": _("%(threshold)s for %(span)s")
+        % {"threshold": written(rule.threshold, kind.unit), "span": mq.span(rule.pending_s)},
         "severity": rule.severity,
         "state": state,
         "firing": firing,
@@ -119,7 +125,9 @@ def rule_row(rule: AlertRule, *, now_ms: int, firing: int, pending: int) -> Rule
 
 def whom(scope: str, subject: str) -> str:
     """Say which subjects a scope means."""
-    return {Scope.ANY.value: "any", Scope.PREFIX.value: f"{subject}…"}.get(scope, subject)
+    if scope == Scope.ANY:
+        return pgettext("subjects", "any")
+    return f"{subject}…" if scope == Scope.PREFIX else subject
 
 
 def silence_state(silence: Silence, *, now_ms: int) -> str:

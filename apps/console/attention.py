@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict
 
+from apps.access.policy import Sight
+from apps.access.policy.sight import ALL
 from apps.alerts.selectors import Attention
 from apps.console.alerts import AlertRow, age_s, alert_row
 from apps.console.freshness import State, aged
+from apps.core.phrases import Text
 from apps.engine.clock import Clock
 
 # Readings come every 3 s; from a database that is away each takes some seconds longer to fail.
@@ -26,7 +29,7 @@ class AttentionPicture(TypedDict):
     """
 
     level: str
-    note: str
+    note: Text
     alerts: list[AlertRow]
     firing: int
     acknowledged: int
@@ -59,15 +62,15 @@ class AttentionWatch:
         """Know nothing again."""
         self._reading = None
 
-    def picture(self, *, clock: Clock) -> AttentionPicture:
-        """Return what needs somebody now."""
+    def picture(self, *, clock: Clock, sight: Sight = ALL) -> AttentionPicture:
+        """Return what needs somebody now, as far as a sight shows it."""
         reading = self._reading
         if reading is None:
             return _nothing(note="")
         passed_ms = clock.monotonic_ms() - reading.taken_ms
         state, note = aged(passed_ms, OLD_AFTER_MS)
         now_ms = reading.wall_ms + passed_ms
-        found = reading.found
+        found = reading.found.seen_by(sight)
         looked_s = age_s(found.looked_at, now_ms)
         is_old = looked_s is not None and looked_s > LOOKED_S_MAX
         level = "none"

@@ -6,7 +6,10 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from apps.audit import words
 from apps.audit.models import AuditEntry, Result
+from apps.console.state_words import state
+from apps.console.stored_words import stored
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339
 
@@ -28,17 +31,20 @@ def entry_row(
         "age_s": max(0, now_ms - ms_of(entry.at)) // 1000,
         "by": entry.by,
         "door": entry.door,
+        "door_said": words.door(entry.door),
         "address": entry.address,
         "agent": entry.agent,
         "request_id": entry.request_id,
         "act": entry.act,
+        "act_said": words.act(entry.act),
         "kind": entry.kind,
+        "kind_said": words.kind(entry.kind),
         "name": entry.name,
         "reason": entry.reason,
-        "result": _("outcome not known") if is_open else shown.result,
+        "result": _("outcome not known") if is_open else state(shown.result),
         "look": "open" if is_open else _LOOKS[Result(shown.result)],
         "code": shown.code,
-        "detail": shown.detail,
+        "detail": stored(shown.detail),
         "follows": entry.follows,
         "outcome": None if outcome is None else outcome.number,
         "count": entry.count,

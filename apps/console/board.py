@@ -4,26 +4,39 @@ One board a process. Empty means that no engine is open in this process.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from apps.access.policy import Sight
+from apps.console.picture import Picture, Point
 from apps.console.snapshot import Snapshot
 from apps.engine.clock import Clock
 
 # Readings come once a second; after this long without one, what is shown is history.
 STALE_AFTER_MS = 5_000
 
-Point = tuple[int, float | None, float | None, int | None]
-"""Wall time in ms, messages sent and consumed a second, lag; None is unknown and breaks a line."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Posted:
-    """A picture, the short history before it, and when it was taken by the feed's clock."""
+    """A picture, and when it was taken by the feed's clock."""
 
-    snapshot: Snapshot
-    history: Sequence[Point]
+    picture: Picture
     clock: Clock
     taken_monotonic_ms: int
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return what the picture shows."""
+        return self.picture.snapshot
+
+    @property
+    def history(self) -> Sequence[Point]:
+        """Return the minutes before it."""
+        return self.picture.history
+
+    def seen_by(self, sight: Sight) -> "Posted":
+        """Return the post as far as a sight shows it."""
+        picture = self.picture.seen_by(sight)
+        return self if picture is self.picture else replace(self, picture=picture)
 
     def age_ms(self) -> int:
         """Return how long ago the picture was taken; jumps of the wall clock do not count."""

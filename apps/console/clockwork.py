@@ -4,17 +4,18 @@ Asks no database. Ages go by the database's clock up to the reading, and by the 
 from there on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from apps.clockwork.models import Part
 from apps.clockwork.selectors import STANDS_STILL_S, Clockwork, PartView, RunView, TaskView
 from apps.console import banners
 from apps.console.banners import Banner
 from apps.core.pagination import rfc3339
+from apps.core.phrases import Text, phrase_in
 from apps.engine.clock import Clock
 
 # Readings come every 2 s; from a database that is away each takes some seconds longer to fail.
@@ -32,6 +33,29 @@ class State(StrEnum):
     NOT_KNOWN = "not known"
 
 
+_STATE_WORDS: Final[Mapping[State, Text]] = {
+    State.RUNNING: phrase_in("clockwork", "running"),
+    State.STARTING: phrase_in("clockwork", "starting"),
+    State.STANDING_STILL: phrase_in("clockwork", "standing still"),
+    State.NOT_KNOWN: phrase_in("clockwork", "not known"),
+}
+
+# How a run of a task ended, as its row says it; and what a task does meanwhile.
+_OUTCOME_WORDS: Final[Mapping[str, Text]] = {
+    "running": phrase_in("task", "running"),
+    "overdue": phrase_in("task", "overdue"),
+    "never run": phrase_in("task", "never run"),
+    "done": phrase_in("task", "done"),
+    "failed": phrase_in("task", "failed"),
+    "interrupted": phrase_in("task", "interrupted"),
+}
+
+_PRESENCE_WORDS: Final[Mapping[str, Text]] = {
+    "silent": phrase_in("process", "silent"),
+    "there": phrase_in("process", "there"),
+}
+
+
 class TaskRow(TypedDict):
     """One task; `last_run_s` ago, and due in `due_in_s`, which is negative when it is late."""
 
@@ -40,6 +64,7 @@ class TaskRow(TypedDict):
     last_run_s: int | None
     duration_ms: int | None
     outcome: str
+    outcome_said: Text
     error: str
     done: int | None
     failures_in_a_row: int
@@ -56,6 +81,7 @@ class PartRow(TypedDict):
     started_s: int | None
     seen_s: int | None
     presence: str
+    presence_said: Text
 
 
 class RunRow(TypedDict):
@@ -66,6 +92,7 @@ class RunRow(TypedDict):
     started_at: str
     duration_ms: int | None
     outcome: str
+    outcome_said: Text
     done: int | None
     error: str
 
@@ -74,6 +101,7 @@ class ClockworkPicture(TypedDict):
     """The clockwork at the moment of a picture; None is unknown."""
 
     state: str
+    state_said: Text
     banner: Banner | None
     last_step_s: int | None
     worker_count: int | None
@@ -121,6 +149,7 @@ class ClockworkWatch:
         is_known = state is not State.NOT_KNOWN
         return {
             "state": state.value,
+            "state_said": _STATE_WORDS[state],
             "banner": self._banner(state, found, now),
             "last_step_s": _age_s(found.last_step_at, now),
             "worker_count": _count_there(found.parts, Part.Kind.WORKER) if is_known else None,
@@ -150,6 +179,7 @@ def _state(reading: Reading | None, *, started_ms: int, now_ms: int) -> State:
 def _unread(state: State) -> ClockworkPicture:
     return {
         "state": state.value,
+        "state_said": _STATE_WORDS[state],
         "banner": banners.not_known(None, None) if state is State.NOT_KNOWN else None,
         "last_step_s": None,
         "worker_count": None,
@@ -163,12 +193,14 @@ def _unread(state: State) -> ClockworkPicture:
 
 
 def _task_row(task: TaskView, now: datetime, *, is_known: bool) -> TaskRow:
+    outcome = _outcome(task)
     return {
         "name": task.name,
         "every_s": task.every_s,
         "last_run_s": _age_s(task.last_started_at, now),
         "duration_ms": task.last_duration_ms,
-        "outcome": _outcome(task),
+        "outcome": outcome,
+        "outcome_said": _OUTCOME_WORDS.get(outcome, outcome),
         "error": task.last_error,
         "done": task.last_done,
         "failures_in_a_row": task.failures_in_a_row,
@@ -196,23 +228,27 @@ def _due_in_s(task: TaskView, now: datetime) -> int | None:
 
 
 def _part_row(part: PartView, now: datetime) -> PartRow:
+    presence = "silent" if part.is_silent else "there"
     return {
         "id": f"{part.kind} {part.name}",
         "kind": part.kind,
         "name": part.name,
         "started_s": _age_s(part.started_at, now),
         "seen_s": _age_s(part.seen_at, now),
-        "presence": "silent" if part.is_silent else "there",
+        "presence": presence,
+        "presence_said": _PRESENCE_WORDS[presence],
     }
 
 
 def _run_row(run: RunView) -> RunRow:
+    outcome = "overdue" if run.is_overdue else run.outcome
     return {
         "owner": run.owner,
         "task": run.task,
         "started_at": rfc3339(run.started_at),
         "duration_ms": run.duration_ms,
-        "outcome": "overdue" if run.is_overdue else run.outcome,
+        "outcome": outcome,
+        "outcome_said": _OUTCOME_WORDS.get(outcome, outcome),
         "done": run.done,
         "error": run.error,
     }

@@ -2,8 +2,14 @@
 
 from datetime import datetime
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, pgettext
+
+from apps.console.refusals import field
+from apps.console.stored_words import stored
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339, rfc3339_or_none
+from apps.deadletters.filters import without_contents
 from apps.deadletters.models import DeadLetter, JobState, ResendJob, ResendTrouble
 from apps.deadletters.records import retry_topic_of
 from apps.deadletters.selectors import Body, GroupLetters
@@ -32,8 +38,8 @@ def group_row(found: GroupLetters, *, now_ms: int) -> Row:
     }
 
 
-def letter_row(letter: DeadLetter, *, now_ms: int) -> Row:
-    """Return a letter as a line of a table."""
+def letter_row(letter: DeadLetter, *, now_ms: int, peeks: bool = True) -> Row:
+    """Return a letter as a line of a table; keys and reason are None for who may not peek."""
     return {
         "id": letter.pk,
         "offset": letter.queue_offset,
@@ -43,10 +49,10 @@ def letter_row(letter: DeadLetter, *, now_ms: int) -> Row:
         "origin_queue": letter.origin_queue,
         "origin_offset": letter.origin_offset,
         "message_id": letter.message_id,
-        "keys": letter.keys,
+        "keys": letter.keys if peeks else None,
         "tag": letter.tag,
         "attempts": letter.attempts,
-        "reason": letter.reason,
+        "reason": letter.reason if peeks else None,
         "trouble": letter.trouble,
         "size_bytes": letter.size_bytes,
         "dead_at": rfc3339(letter.dead_at),
@@ -108,18 +114,19 @@ def job_row(job: ResendJob, *, now_ms: int) -> Row:
     }
 
 
-def criteria_text(job: ResendJob) -> str:
-    """Return in words which letters somebody chose."""
-    asked = job.criteria
+def criteria_text(job: ResendJob, *, peeks: bool = True) -> str:
+    """Return in words which letters somebody chose; for who may not peek, no key and no reason."""
+    asked = job.criteria if peeks else without_contents(job.criteria)
     if "ids" in asked:
         count = len(asked["ids"])
-        return f"{count} one by one" if count > 1 else "one of them"
+        return ngettext("one of them", "%(count)s one by one", count) % {"count": count}
     if "admin" in asked:
-        return f"the list of the admin: {asked['admin'] or 'all of it'}"
+        return _("the list of the admin: %(query)s") % {"query": asked["admin"] or _("all of it")}
     conditions = [
-        f"{name.replace('_', ' ')} {text}" for name, text in asked.get("filter", {}).items()
+        f"{field(name)} {_('(hidden)') if text is None else text}"
+        for name, text in asked.get("filter", {}).items()
     ]
-    return ", ".join(conditions) or "all"
+    return ", ".join(conditions) or pgettext("letters", "all")
 
 
 def trouble_row(trouble: ResendTrouble) -> Row:
@@ -129,7 +136,7 @@ def trouble_row(trouble: ResendTrouble) -> Row:
         "offset": trouble.letter.queue_offset,
         "message_id": trouble.letter.message_id,
         "outcome": trouble.outcome,
-        "detail": trouble.detail,
+        "detail": stored(trouble.detail),
     }
 
 

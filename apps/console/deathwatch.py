@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypedDict
 
-from apps.console.freshness import State, aged
+from apps.console.freshness import NOT_READ_YET, State, aged
 from apps.core.moments import ms_of
+from apps.core.phrases import Text, phrases
 from apps.deadletters.selectors import Waiting
 from apps.engine.clock import Clock
 
@@ -37,12 +38,12 @@ class DeathsPicture(TypedDict):
     """
 
     state: str
-    note: str
+    note: Text
     waiting: int | None
     died_today: int | None
     oldest_s: int | None
     groups: list[GroupDeaths]
-    note_of_groups: str
+    note_of_groups: Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class DeathWatch:
         if reading is None:
             return {
                 "state": State.NOT_KNOWN.value,
-                "note": "not read yet",
+                "note": NOT_READ_YET,
                 "waiting": None,
                 "died_today": None,
                 "oldest_s": None,
@@ -101,10 +102,15 @@ class DeathWatch:
                 }
                 for one in reading.found
             ],
-            "note_of_groups": f"and {left_out} more {'group' if left_out == 1 else 'groups'}"
-            if left_out > 0
-            else "",
+            "note_of_groups": note_of(left_out),
         }
+
+
+def note_of(left_out: int) -> Text:
+    """Say how many groups the overview has no room for; empty where it has."""
+    if left_out <= 0:
+        return ""
+    return phrases("and %(count)s more group", "and %(count)s more groups", left_out)
 
 
 def cut(picture: DeathsPicture) -> DeathsPicture:

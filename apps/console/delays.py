@@ -6,7 +6,8 @@ None is unknown everywhere, and never written as 0.
 from typing import Final, TypedDict
 
 from apps.console.bars import bars
-from apps.console.templatetags import mq
+from apps.console.spans import duration, span
+from apps.core.phrases import Text, phrase
 from apps.delays.selectors import Delays
 from apps.engine.delaytypes import DelayLevelState
 
@@ -32,7 +33,7 @@ class BucketRow(TypedDict):
     """Messages by how far off they are."""
 
     id: str
-    title: str
+    title: Text
     count: int
     bar: str
 
@@ -47,7 +48,7 @@ class DelaysPicture(TypedDict):
     late_ms: int | None
     level_late_ms: int | None
     head_level: str
-    held_note: str
+    held_note: Text
     delivered: int
     cancelled: int
     sent_now: int
@@ -103,22 +104,26 @@ def _buckets(histogram: tuple[tuple[int | None, int], ...]) -> list[BucketRow]:
     lengths = bars([count for _, count in histogram])
     rows: list[BucketRow] = []
     last_s: int | None = None
+    title: Text
     for (within_s, count), bar in zip(histogram, lengths, strict=True):
         if within_s is not None:
-            title = f"within {mq.span(within_s)}"
+            title = phrase("within %(span)s", span=span(within_s))
+        elif last_s is None:
+            title = phrase("at any time")
         else:
-            title = "at any time" if last_s is None else f"after {mq.span(last_s)}"
+            title = phrase("after %(span)s", span=span(last_s))
         rows.append({"id": str(within_s), "title": title, "count": count, "bar": bar})
         last_s = within_s
     return rows
 
 
-def _held_note(held_ms: int) -> str:
+def _held_note(held_ms: int) -> Text:
     if held_ms <= 0:
         return ""
-    return (
-        f"The wall clock jumped ahead: what was accepted before waits {mq.duration(held_ms)} "
-        "longer, so that nothing comes early."
+    return phrase(
+        "The wall clock jumped ahead: what was accepted before waits %(duration)s longer, "
+        "so that nothing comes early.",
+        duration=duration(held_ms),
     )
 
 

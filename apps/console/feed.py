@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 from apps.console import snapshot as pictures
-from apps.console.board import STALE_AFTER_MS, Board, Point, Posted, board
+from apps.console.board import STALE_AFTER_MS, Board, Posted, board
 from apps.console.clockwork import ClockworkWatch
 from apps.console.deathwatch import DeathWatch
 from apps.console.jobwatch import JobsWatch
 from apps.console.locks import HistoryTail
+from apps.console.picture import Picture, Point
 from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.rates import RateWindow
 from apps.console.snapshot import Snapshot
@@ -80,8 +81,7 @@ class Feed:
         while self._history[0][0] <= now_ms - HISTORY_MS:
             self._history.popleft()
         return Posted(
-            snapshot=snapshot,
-            history=tuple(self._history),
+            picture=Picture(snapshot, tuple(self._history)),
             clock=self._clock,
             taken_monotonic_ms=taken_ms,
         )

@@ -1,6 +1,9 @@
 """What can be said of figures that were read from the database a while ago. Knows no figures."""
 
 from enum import StrEnum
+from typing import Final
+
+from apps.core.phrases import Text, phrase
 
 
 class State(StrEnum):
@@ -11,8 +14,15 @@ class State(StrEnum):
     NOT_KNOWN = "not known"
 
 
-def aged(passed_ms: int, old_after_ms: int) -> tuple[State, str]:
+NOT_READ_YET: Final = phrase("not read yet")
+
+
+def aged(passed_ms: int, old_after_ms: int) -> tuple[State, Text]:
     """Return the state of figures read so long ago, and a note where they are too old."""
     if passed_ms <= old_after_ms:
         return State.FRESH, ""
-    return State.STALE, f"as of {passed_ms // 1000} s ago: the database is away"
+    return State.STALE, _away(passed_ms // 1000)
+
+
+def _away(passed_s: int) -> Text:
+    return phrase("as of %(seconds)s s ago: the database is away", seconds=passed_s)

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from apps.console.plots import path, written
 from apps.core.moments import moment
+from apps.core.zones import in_zone
 from apps.metrics.resolutions import FINE, HOUR, MINUTE, Resolution
 from apps.metrics.series import SERIES, Point, Unit
 
@@ -164,7 +165,7 @@ def times(shown: Range, *, from_ms: int) -> list[str]:
     """Return the texts below a chart: where it begins, its middle, and where it ends."""
     form = "%m-%d %H:%M" if shown.span_ms > 86_400_000 else "%H:%M:%S"
     places = (from_ms, from_ms + shown.span_ms // 2, from_ms + shown.span_ms)
-    return [moment(at_ms).strftime(form) for at_ms in places]
+    return [in_zone(moment(at_ms)).strftime(form) for at_ms in places]
 
 
 def _newest(line: Sequence[float | None]) -> float | None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from apps.console.deadletters import Row, job_row
-from apps.console.freshness import State, aged
+from apps.console.freshness import NOT_READ_YET, State, aged
+from apps.core.phrases import Text
 from apps.deadletters.models import ResendJob
 from apps.engine.clock import Clock
 
@@ -22,7 +23,7 @@ class JobsPicture(TypedDict):
     """Jobs that go on, or ended a while ago, at the moment of a reading."""
 
     state: str
-    note: str
+    note: Text
     jobs: list[Row]
 
 
@@ -69,7 +70,7 @@ class JobsWatch:
 
 def nothing_known() -> JobsPicture:
     """Return the picture before the first reading."""
-    return {"state": State.NOT_KNOWN.value, "note": "not read yet", "jobs": []}
+    return {"state": State.NOT_KNOWN.value, "note": NOT_READ_YET, "jobs": []}
 
 
 def revision_of(job: ResendJob) -> str:

@@ -1,6 +1,10 @@
 """When a backlog deserves a look. Pure: turns numbers into words; the pages give them a look."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
+
+from apps.core.phrases import Text, phrase_in
 
 # RocketMQ Studio warns at the same two figures.
 LAG_WARN_MESSAGES = 1_000
@@ -29,6 +33,14 @@ class Trend(StrEnum):
     RISING = "rising"
     STEADY = "steady"
     FALLING = "falling"
+
+
+TREND_WORDS: Final[Mapping[Trend | None, Text | None]] = {
+    Trend.RISING: phrase_in("backlog", "rising"),
+    Trend.STEADY: phrase_in("backlog", "steady"),
+    Trend.FALLING: phrase_in("backlog", "falling"),
+    None: None,
+}
 
 
 def level_of(lag: int | None) -> Level:

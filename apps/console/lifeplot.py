@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apps.console.messages import stamp
+from apps.console.words import said
 from apps.messages.life import Event, Kind
 from apps.messages.texts import kind_text
 
@@ -55,6 +56,8 @@ class Drawing:
     lanes: Sequence[tuple[str, float]]
     ticks: Sequence[tuple[float, str]]
     marks: Sequence[Mark]
+    left_out: int = 0
+    """Events that have a time and are not drawn, because there are too many."""
 
 
 def level_of(event: Event) -> str:
@@ -68,7 +71,8 @@ def level_of(event: Event) -> str:
 
 def drawing(events: Sequence[Event], *, message_name: str) -> Drawing | None:
     """Draw events that have a time; None where fewer than two do, or all of them at once."""
-    timed = [one for one in events if one.at_ms is not None][:_MARKS_MAX]
+    every = [one for one in events if one.at_ms is not None]
+    timed = every[:_MARKS_MAX]
     starts = [one.at_ms for one in timed if one.at_ms is not None]
     ends = [one.ended_ms for one in timed if one.ended_ms is not None]
     if len(timed) < 2 or max([*starts, *ends]) == min(starts):
@@ -98,15 +102,15 @@ def drawing(events: Sequence[Event], *, message_name: str) -> Drawing | None:
                 title=f"{kind_text(one)} {stamp(one.at_ms) or ''}".strip(),
             )
         )
+    # Of a life of a few milliseconds there are fewer moments than ticks.
+    moments = sorted({first + (last - first) * part // _TICKS for part in range(_TICKS + 1)})
     names = [message_name, *(group[:_NAME_CHARACTERS] for group in groups)]
     return Drawing(
         height=TOP + LANE * len(names) + 8,
         lanes=[(name, _middle(number)) for number, name in enumerate(names)],
-        ticks=[
-            (x_of(at_ms), _tick(at_ms - first))
-            for at_ms in (first + (last - first) * part // _TICKS for part in range(_TICKS + 1))
-        ],
+        ticks=[(x_of(at_ms), _tick(at_ms - first)) for at_ms in moments],
         marks=marks,
+        left_out=len(every) - len(timed),
     )
 
 
@@ -117,9 +121,9 @@ def _middle(lane: int) -> float:
 def _tick(after_ms: int) -> str:
     """Return how long after the first event a place of the drawing is."""
     if after_ms < 1_000:
-        return f"+{after_ms} ms"
+        return f"+{said('milliseconds', number=str(after_ms))}"
     if after_ms < 120_000:
-        return f"+{after_ms / 1000:.1f} s"
+        return f"+{said('seconds', number=f'{after_ms / 1000:.1f}')}"
     if after_ms < 7_200_000:
-        return f"+{after_ms / 60_000:.1f} min"
-    return f"+{after_ms / 3_600_000:.1f} h"
+        return f"+{said('minutes', number=f'{after_ms / 60_000:.1f}')}"
+    return f"+{said('hours', number=f'{after_ms / 3_600_000:.1f}')}"

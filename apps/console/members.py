@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, TypedDict
 
+from apps.console.templatetags.visible import in_line
+from apps.core.phrases import Text, phrase, phrase_in
 from apps.engine.grouptypes import MemberState
 from apps.engine.types import ClientSeen
 from apps.groups.blocked import is_idle
@@ -10,23 +12,33 @@ from apps.groups.blocked import is_idle
 # Of one group; a page with more rows would help nobody.
 MEMBERS_MAX: Final = 100
 
-_SHARED = "shared"
-_NONE = "none"
+_SHARED: Final = phrase_in("queues of a member", "shared")
+_NONE: Final = phrase_in("queues of a member", "none")
+_UNTOLD: Final = phrase_in("software or address of a client", "not told")
+_IDLE: Final = phrase("Idle: the others have all queues.")
+_PRESENCE_WORDS: Final[Mapping[str, Text]] = {
+    "waiting": phrase_in("member", "waiting"),
+    "not waiting": phrase_in("member", "not waiting"),
+}
 
 
 class MemberRow(TypedDict):
     """One client of a group; first and last seen so many seconds ago.
 
-    `queues` says which are assigned to it; one that keeps no heartbeat shares them all.
+    `queues` says which are assigned to it; one that keeps no heartbeat shares them all. `software`
+    and `address` are what it said it is, and where its last request came from.
     """
 
     client_id: str
+    software: Text
+    address: Text
     topics: list[str]
-    queues: str
-    trouble: str
+    queues: Text
+    trouble: Text
     first_seen_s: int
     last_seen_s: int
     presence: str
+    presence_said: Text
 
 
 class Members(TypedDict):
@@ -35,7 +47,7 @@ class Members(TypedDict):
     member_count: int
     waiting_count: int
     members: list[MemberRow]
-    members_note: str
+    members_note: Text
 
 
 def by_group(clients: Sequence[ClientSeen]) -> Mapping[str, list[ClientSeen]]:
@@ -65,19 +77,27 @@ def members_of(
             _row(client, states.get((client.group, client.client_id)), now_ms)
             for client in sorted(shown, key=lambda client: client.client_id)
         ],
-        "members_note": f"Only the {MEMBERS_MAX} members seen last are listed." if is_cut else "",
+        "members_note": phrase(
+            "Only the %(count)s members seen last are listed.", count=MEMBERS_MAX
+        )
+        if is_cut
+        else "",
     }
 
 
 def _row(client: ClientSeen, state: MemberState | None, now_ms: int) -> MemberRow:
+    presence = "waiting" if client.is_waiting else "not waiting"
     return {
         "client_id": client.client_id,
+        "software": in_line(client.software) or _UNTOLD,
+        "address": client.address or _UNTOLD,
         "topics": list(client.topics),
         "queues": _SHARED if state is None else _queues(state) or _NONE,
         "trouble": _trouble(state),
         "first_seen_s": _age_s(client.first_seen_ms, now_ms),
         "last_seen_s": _age_s(client.last_seen_ms, now_ms),
-        "presence": "waiting" if client.is_waiting else "not waiting",
+        "presence": presence,
+        "presence_said": _PRESENCE_WORDS[presence],
     }
 
 
@@ -97,18 +117,22 @@ def _ranges(queues: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-def _trouble(state: MemberState | None) -> str:
+def _trouble(state: MemberState | None) -> Text:
     if state is None:
         return ""
-    said = []
+    said: list[Text] = []
     if state.conflicts:
         said.append(
-            f"Wants something else of {', '.join(state.conflicts)} than another member: "
-            "messages are missed."
+            phrase(
+                "Wants something else of %(topics)s than another member: messages are missed.",
+                topics=", ".join(state.conflicts),
+            )
         )
     if is_idle(state):
-        said.append("Idle: the others have all queues.")
-    return " ".join(said)
+        said.append(_IDLE)
+    if len(said) > 1:
+        return phrase("%(first)s %(second)s", first=said[0], second=said[1])
+    return said[0] if said else ""
 
 
 def _age_s(moment_ms: int, now_ms: int) -> int:

@@ -6,7 +6,9 @@ from urllib.parse import quote
 
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
-from apps.engine.codec.layout import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
+from apps.engine.codec.layout import DEAD_LETTER_PREFIX, LITE_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
+from apps.engine.codec.litenames import lite_parts
+from apps.engine.types import TopicType
 from apps.messages.grouping import Family
 from apps.messages.seen import Failure, Role, Seen
 
@@ -23,7 +25,18 @@ def topic_path(name: str) -> str:
 
 def is_own(name: str) -> bool:
     """Say whether a topic is the engine's own, and so has messages to show and nothing else."""
-    return name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, SYSTEM_PREFIX))
+    return name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, LITE_PREFIX, SYSTEM_PREFIX))
+
+
+def head_of(name: str, type_: str | None) -> Row:
+    """Return what the head of a topic's pages says; a lite topic's leads to its parent."""
+    return {
+        "name": name,
+        "is_own": is_own(name),
+        "lite": lite_parts(name),
+        "type": type_,
+        "has_lites": type_ == TopicType.LITE,
+    }
 
 
 def home_path(name: str) -> str:
@@ -54,6 +67,7 @@ def message_row(seen: Seen, *, now_ms: int) -> Row:
     return {
         "href": message_path(record.topic, record.queue, record.queue_offset),
         "trace_href": trace_path(seen),
+        "origin_topic": seen.origin.topic,
         "topic": record.topic,
         "topic_href": home_path(record.topic),
         "queue": record.queue,

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 WIDTH = 600
 HEIGHT = 140
 # Room for half the width of a line.
@@ -136,7 +138,7 @@ def matrix(
 
     Colours go by the root of the number, so that few can be told from none and from many.
     """
-    columns = sorted({column for _, column in values})
+    columns = sorted({column for _row, column in values})
     highest = max(values.values(), default=0)
     top = _CELL_HEIGHT
     cells = []
@@ -149,8 +151,12 @@ def matrix(
                     y=top + line * _CELL_HEIGHT,
                     heat=None if value is None else heat(value, highest),
                     text="\N{EN DASH}" if value is None else short(value),
-                    title=f"{row}, queue {column}: "
-                    + ("not looked at" if value is None else f"{value:,} {what}"),
+                    title=_("%(row)s, queue %(queue)s: %(what)s")
+                    % {
+                        "row": row,
+                        "queue": column,
+                        "what": _("not looked at") if value is None else f"{value:,} {what}",
+                    },
                 )
             )
     return Matrix(
@@ -167,7 +173,7 @@ def matrix(
                 x=_LABEL_WIDTH + place * _CELL_WIDTH + (_CELL_WIDTH - 3) // 2,
                 y=0,
                 text=str(column),
-                title=f"queue {column}",
+                title=_("queue %(queue)s") % {"queue": column},
             )
             for place, column in enumerate(columns)
         ],
@@ -196,14 +202,14 @@ def columns(
     `even` is a level drawn through all; `marks` are levels of single columns.
     """
     count = len(labels)
-    sums = [sum(values[place] for _, values in series) for place in range(count)]
+    sums = [sum(values[place] for _name, values in series) for place in range(count)]
     known = [mark for mark in marks or () if mark is not None]
     highest = max([*sums, *known, even or 0], default=0)
     step = WIDTH / count if count else WIDTH
     drawn = []
     for place, label in enumerate(labels):
         parts, below = [], 0.0
-        for look, (_, values) in zip(looks, series, strict=False):
+        for look, (_name, values) in zip(looks, series, strict=False):
             tall = _scaled(values[place], highest)
             if tall:
                 parts.append(
@@ -221,7 +227,7 @@ def columns(
                 mark_y=None if mark is None else round(HEIGHT - _scaled(mark, highest), 1),
             )
         )
-    legend = [(look, name) for look, (name, _) in zip(looks, series, strict=False)]
+    legend = [(look, name) for look, (name, _values) in zip(looks, series, strict=False)]
     if known:
         legend.append(("mark", marks_name))
     return Columns(
@@ -242,7 +248,7 @@ def lines(
     looks: Sequence[str] = LOOKS,
 ) -> Lines:
     """Return lines over as many moments as there are labels; a moment without a number is a gap."""
-    known = [value for _, values in series for value in values if value is not None]
+    known = [value for _name, values in series for value in values if value is not None]
     highest = max(known, default=0)
     return Lines(
         title=title,

@@ -7,6 +7,11 @@ from enum import StrEnum
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from apps.core.languages import LANGUAGE_COOKIE, Language, language_of
+from apps.core.zones import ZONE_COOKIE, name_of, zone_of
 
 THEME_COOKIE = "mqweb_theme"
 _KEPT_S = 365 * 24 * 3600
@@ -18,6 +23,18 @@ class Theme(StrEnum):
     SYSTEM = "system"
     LIGHT = "light"
     DARK = "dark"
+
+    @property
+    def label(self) -> Promise:
+        """Return what a viewer chooses it by."""
+        return _LABELS[self]
+
+
+_LABELS: dict[Theme, Promise] = {
+    Theme.SYSTEM: gettext_lazy("the system's"),
+    Theme.LIGHT: gettext_lazy("light"),
+    Theme.DARK: gettext_lazy("dark"),
+}
 
 
 def theme_of(request: HttpRequest) -> Theme:
@@ -35,9 +52,26 @@ def theme_named(name: str) -> Theme:
 
 def keep_theme(answer: HttpResponse, theme: Theme) -> None:
     """Have the browser remember a theme for a year."""
+    _keep(answer, THEME_COOKIE, theme.value)
+
+
+def keep_language(answer: HttpResponse, language: Language | None) -> None:
+    """Have the browser remember a language for a year; None has it say what it prefers again."""
+    _keep(answer, LANGUAGE_COOKIE, None if language is None else language.value)
+
+
+def keep_zone(answer: HttpResponse, name: str) -> None:
+    """Have the browser remember a time zone for a year."""
+    _keep(answer, ZONE_COOKIE, name)
+
+
+def _keep(answer: HttpResponse, cookie: str, value: str | None) -> None:
+    if value is None:
+        answer.delete_cookie(cookie, samesite="Lax")
+        return
     answer.set_cookie(
-        THEME_COOKIE,
-        theme.value,
+        cookie,
+        value,
         max_age=_KEPT_S,
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
@@ -47,4 +81,10 @@ def keep_theme(answer: HttpResponse, theme: Theme) -> None:
 
 def shown(request: HttpRequest) -> dict[str, object]:
     """Return what every template knows of preferences: a context processor."""
-    return {"theme": theme_of(request), "themes": list(Theme)}
+    return {
+        "theme": theme_of(request),
+        "themes": list(Theme),
+        "language": language_of(request),
+        "languages": list(Language),
+        "zone": name_of(zone_of(request)),
+    }

@@ -5,15 +5,13 @@ so that a viewer is sent nothing else, and little enough to be sent each second.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, TypedDict
 
-from apps.console import frames
-from apps.console.board import Point
+from apps.console import frames, lockgrid
 from apps.console.freshness import State
-from apps.console.snapshot import Snapshot
+from apps.console.picture import Picture
 
 # As long as the longest name, each character of which may be written as `%XX` in an address.
 NAME_CHARACTERS_MAX = 512
@@ -43,30 +41,13 @@ class ViewState(TypedDict):
     shown: Shown | None
 
 
-class Picture:
-    """A snapshot with the history before it, and its rows by name."""
-
-    def __init__(self, snapshot: Snapshot, history: Sequence[Point] = ()) -> None:
-        """Keep both."""
-        self.snapshot = snapshot
-        self.history = history
-
-    @cached_property
-    def topics(self) -> Mapping[str, Shown]:
-        """Return the rows of topics by name."""
-        return {row["name"]: row for row in self.snapshot["topics"]}
-
-    @cached_property
-    def groups(self) -> Mapping[str, Shown]:
-        """Return the rows of groups by name."""
-        return {row["name"]: row for row in self.snapshot["groups"]}
-
-
 def is_view(view: str) -> bool:
     """Say whether a text names a view there can be; one of its objects need not be there."""
     kind, dot, name = view.partition(".")
     if not _KIND.fullmatch(kind):
         return False
+    if kind == "locks" and dot:
+        return _is_choice(name)
     if dot:
         return kind in _NAMED and 1 <= len(name) <= NAME_CHARACTERS_MAX
     return kind in _WHOLE
@@ -103,6 +84,24 @@ _OF_OVERVIEW = (
 
 def _part(name: str) -> Callable[[Picture], _Found]:
     return lambda picture: (Known.LIVE, picture.snapshot[name])  # type: ignore[literal-required]
+
+
+def _is_choice(query: str) -> bool:
+    """Say whether a text is what an address of the page of locks says, as that page writes it."""
+    if not 1 <= len(query) <= NAME_CHARACTERS_MAX:
+        return False
+    try:
+        return lockgrid.chosen_in(query).query() == query
+    except ValueError:
+        return False
+
+
+def _locks(picture: Picture, query: str = "") -> _Found:
+    found = picture.snapshot["locks"]
+    chosen = lockgrid.chosen_in(query)
+    # Of a picture that travelled, what the page shows may be missing.
+    grid = lockgrid.grid_in_sight(found["rows"], found["row_count"], chosen)
+    return _NOTHING if grid is None else (Known.LIVE, lockgrid.everything(found, chosen, grid))
 
 
 def _topic(picture: Picture, name: str) -> _Found:
@@ -176,7 +175,7 @@ def _job(picture: Picture, name: str) -> _Found:
 
 _WHOLE: Mapping[str, Callable[[Picture], _Found]] = {
     "overview": _overview,
-    "locks": _part("locks"),
+    "locks": _locks,
     "delays": _part("delays"),
     "transactions": _part("transactions"),
     "clockwork": _part("clockwork"),
@@ -186,6 +185,7 @@ _WHOLE: Mapping[str, Callable[[Picture], _Found]] = {
 _NAMED: Mapping[str, Callable[[Picture, str], _Found]] = {
     "topic": _topic,
     "group": _group,
+    "locks": _locks,
     "run": _run,
     "results": _results,
     "job": _job,

@@ -5,7 +5,8 @@ So nothing waits for it: the feed hands over and goes on, and viewers are shown 
 the board of this process whenever the layer brings nothing.
 
 A layer of this process alone is only told that there is a picture: everybody it reaches finds that
-on the board. To others the picture itself travels, cut as the overview is.
+on the board. To others the picture itself travels, cut to a bound of bytes (`travel`) and in no
+language, as nobody knows who looks there.
 """
 
 import asyncio
@@ -13,10 +14,10 @@ from typing import Any
 
 from channels.layers import InMemoryChannelLayer, get_channel_layer
 
-from apps.console import frames
+from apps.console import travel
 from apps.console.audience import Audience, audience, sequence_of
-from apps.console.board import Board, Posted, board
-from apps.console.projections import Picture
+from apps.console.board import Board, board
+from apps.console.picture import Picture
 from apps.console.snapshot import Snapshot
 
 GROUP = "overview"
@@ -43,7 +44,7 @@ class Outgoing:
         self._has_arrived.set()
 
     async def step(self) -> None:
-        """Wait for a picture and send it; it becomes text once, and only where that is needed.
+        """Wait for a picture and send it; it is packed once, and only where that is needed.
 
         Raise TimeoutError when the layer takes longer than a second, or what the layer raises.
         """
@@ -52,11 +53,11 @@ class Outgoing:
         snapshot = self._newest
         assert snapshot is not None
         layer = get_channel_layer()
-        event = {
-            "type": "picture.new",
-            "sequence": sequence_of(snapshot),
-            "text": "" if stays_here(layer) else frames.travelling(snapshot),
-        }
+        parts: list[bytes] = []
+        if not stays_here(layer):
+            # Beside the loop, which the engine shares: thousands of locks take many milliseconds.
+            parts = await asyncio.to_thread(travel.packed, snapshot)
+        event = {"type": "picture.new", "sequence": sequence_of(snapshot), "parts": parts}
         async with asyncio.timeout(SEND_S_MAX):
             await layer.group_send(GROUP, event)
 
@@ -90,9 +91,9 @@ class Incoming:
         else:
             self._catch_up()
             epoch, version = event["sequence"]
-            if event["text"]:
+            if event["parts"]:
                 self._audience.show(
-                    (epoch, version), lambda: Picture(frames.arrived(event["text"]))
+                    (epoch, version), lambda: Picture(travel.unpacked(event["parts"]))
                 )
         finally:
             self._catch_up()
@@ -110,8 +111,4 @@ class Incoming:
         posted = self._board.latest()
         if posted is None:
             return
-        self._audience.show(sequence_of(posted.snapshot), lambda: _picture_of(posted))
-
-
-def _picture_of(posted: Posted) -> Picture:
-    return Picture(posted.snapshot, posted.history)
+        self._audience.show(sequence_of(posted.snapshot), lambda: posted.picture)

@@ -2,6 +2,9 @@
 
 from typing import TypedDict
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from apps.console.bars import bars
 from apps.deadletters.selectors import Retries
 
@@ -40,7 +43,7 @@ def retries_shown(found: Retries) -> RetriesShown:
         }
         for one, total, bar in zip(found.counts, totals, bars(totals), strict=True)
     ]
-    note = "" if found.is_complete else "There was more than is looked at: these are the first."
+    note = "" if found.is_complete else _("There was more than is looked at: these are the first.")
     return {
         "rows": rows,
         "total": sum(totals),
@@ -51,5 +54,7 @@ def retries_shown(found: Retries) -> RetriesShown:
 
 def _title(failures: int) -> str:
     if failures == 0:
-        return "sent again by hand"
-    return "once" if failures == 1 else f"{failures} times"
+        return _("sent again by hand")
+    if failures == 1:
+        return _("once")
+    return ngettext("%(count)s time", "%(count)s times", failures) % {"count": failures}

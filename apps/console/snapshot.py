@@ -14,6 +14,7 @@ from apps.console.delays import DelaysPicture
 from apps.console.jobwatch import JobsPicture
 from apps.console.locks import HistoryTail, Key, LineRow, LocksPicture, Rates, picture_of
 from apps.console.members import Members, by_group, members_of
+from apps.console.order import listed
 from apps.console.pipelines.watch import PipelinesPicture
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
@@ -21,6 +22,7 @@ from apps.console.topicrows import SENT, TopicRow, TopicRows, sum_known
 from apps.console.transactions import TransactionsPicture
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
+from apps.core.phrases import Text, phrase, phrase_in
 from apps.delays.selectors import Delays, delays_of
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
@@ -37,6 +39,10 @@ from apps.engine.types import (
 from apps.groups.retrytopics import is_retry, retry_lag
 
 CONSUMED = "consumed"
+REFUSED = "refused"
+
+_RETRIES = phrase_in("topic", "retries")
+_HAS_ROOM = phrase_in("room for sends", "yes")
 
 
 class ProgressRow(TypedDict):
@@ -45,7 +51,7 @@ class ProgressRow(TypedDict):
     id: str
     topic: str
     queue: int
-    kind: str
+    kind: Text
     committed: int
     delivered: int
     in_flight: int
@@ -70,12 +76,16 @@ class GroupRow(Members):
     retry_lag: int | None
     lag_level: str
     lag_trend: str | None
+    lag_trend_said: Text | None
     consume_rate: float | None
     queues: list[ProgressRow]
 
 
 class Totals(TypedDict):
-    """The figures of the strip at the top of the overview."""
+    """The figures of the strip at the top of the overview.
+
+    `parked` is of the whole broker, and unknown to who does not see all of it.
+    """
 
     send_rate: float | None
     consume_rate: float | None
@@ -84,7 +94,7 @@ class Totals(TypedDict):
     retry_lag: int | None
     lag_level: str
     in_flight: int
-    parked: int
+    parked: int | None
     topic_count: int
     queue_count: int
     group_count: int
@@ -128,7 +138,7 @@ class Reading:
 
 def read(engine: EngineAPI, history: HistoryTail) -> Reading:
     """Ask the engine once for everything; call it on the engine's own loop."""
-    specs = sorted(engine.catalog.topics.values(), key=lambda spec: spec.name)
+    specs = sorted(engine.catalog.topics.values(), key=lambda spec: listed(spec.name))
     return Reading(
         status=engine.status(),
         topics=[(spec, _ranges(engine, spec.name)) for spec in specs],
@@ -165,6 +175,8 @@ class Counters:
             if is_retry(progress):
                 found[SENT, progress.topic, progress.queue] = progress.max_offset
             found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
+        for one in reading.backlog:
+            found[REFUSED, one.group, one.topic, one.queue] = one.refusals
         return found
 
 
@@ -199,6 +211,12 @@ def build(
             reading.locks,
             reading.lines,
             _rates_of(reading.backlog, rates),
+            refused={
+                (one.group, one.topic, one.queue): rates.rate(
+                    (REFUSED, one.group, one.topic, one.queue)
+                )
+                for one in reading.backlog
+            },
             now_ms=sampled_at_ms,
         ),
         "delays": delays.picture_of(reading.delays, now_ms=sampled_at_ms),
@@ -231,7 +249,7 @@ def _group_rows(reading: Reading, rates: RateWindow, *, now_ms: int) -> list[Gro
             rates,
             members_of(clients.get(name, ()), states, now_ms=now_ms),
         )
-        for name in sorted(progress.keys() | clients.keys())
+        for name in sorted(progress.keys() | clients.keys(), key=listed)
     ]
 
 
@@ -264,6 +282,7 @@ def _group_row(
         "retry_lag": retry_lag(progress) if progress else None,
         "lag_level": levels.level_of(lag).value,
         "lag_trend": None if trend is None else trend.value,
+        "lag_trend_said": levels.TREND_WORDS[trend],
         "consume_rate": consume_rate,
         "queues": queues,
         **members,
@@ -275,7 +294,7 @@ def _progress_row(progress: GroupProgress, rates: RateWindow) -> ProgressRow:
         "id": f"{progress.topic}/{progress.queue}",
         "topic": progress.topic,
         "queue": progress.queue,
-        "kind": "retries" if is_retry(progress) else "",
+        "kind": _RETRIES if is_retry(progress) else "",
         "committed": progress.committed,
         "delivered": progress.delivered,
         "in_flight": progress.in_flight,
@@ -296,27 +315,30 @@ def _store(status: EngineStatus) -> dict[str, Any]:
     }
 
 
-def _room(status: EngineStatus) -> dict[str, str]:
+def _room(status: EngineStatus) -> dict[str, Text]:
     """Say whether the disk has room for sends: in a word, in a line, and how bad it is."""
     match status.room:
         case RoomState.FULL:
-            line = f"none, sends are refused: {status.room_reason}"
-            return {"room_word": "full: sends are refused", "room_line": line, "room_level": "bad"}
+            word = phrase("full: sends are refused")
+            line = phrase("none, sends are refused: %(reason)s", reason=status.room_reason)
+            return {"room_word": word, "room_line": line, "room_level": "bad"}
         case RoomState.LOW:
-            return {"room_word": "low", "room_line": "low", "room_level": "warn"}
+            low = phrase_in("room for sends", "low")
+            return {"room_word": low, "room_line": low, "room_level": "warn"}
         case RoomState.OK:
-            return {"room_word": "", "room_line": "yes", "room_level": ""}
+            return {"room_word": "", "room_line": _HAS_ROOM, "room_level": ""}
 
 
-def _disk_note(status: EngineStatus) -> str:
+def _disk_note(status: EngineStatus) -> Text:
     """Say how full the disk is, and who keeps the log from being cut."""
     retention = status.retention
     if retention is None:
         return ""
-    note = f"{round(100 * retention.disk_used)} % used"
-    if retention.blocked_by:
-        note += f", {retention.blocked_by[0].holder} blocks deletion"
-    return note
+    used = round(100 * retention.disk_used)
+    if not retention.blocked_by:
+        return phrase("%(percent)s %% used", percent=used)
+    holder = retention.blocked_by[0].holder
+    return phrase("%(percent)s %% used, %(holder)s blocks deletion", percent=used, holder=holder)
 
 
 def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:

@@ -6,10 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
 
+from apps.access.gate import HIDDEN, Denied
+from apps.access.policy import Sight
 from apps.console.audience import Audience, Watcher, audience, sequence_of
 from apps.console.board import board
-from apps.console.projections import Picture, is_view
-from apps.console.watching import may_watch
+from apps.console.projections import is_view
+from apps.console.watching import sight_on
+from apps.core.languages import language_of
 from apps.engine.clock import Clock, SystemClock
 
 # Of RFC 6455: the peer broke the rules of these sockets, or there are too many of them.
@@ -57,12 +60,12 @@ async def _served(scope: Event, receive: Receive, send: Send, *, view: str) -> N
     await receive()  # The handshake; its origin was checked on the way here.
     # A refusal before the handshake is done would reach the page without its reason.
     await send({"type": "websocket.accept"})
-    code = _refusal(scope, view)
-    if code is not None:
+    sight, code = _admission(scope, view)
+    if sight is None:
         await send({"type": "websocket.close", "code": code})
         return
     _see_the_board(audience)
-    with audience.joined(view) as watcher:
+    with audience.joined(view, sight, language_of(scope)) as watcher:
         showing = asyncio.create_task(_show(watcher, send))
         try:
             if not await _listen(receive, watcher, SystemClock()):
@@ -74,20 +77,21 @@ async def _served(scope: Event, receive: Receive, send: Send, *, view: str) -> N
                 await showing
 
 
-def _refusal(scope: Event, view: str) -> int | None:
+def _admission(scope: Event, view: str) -> tuple[Sight | None, int]:
+    """Return what the viewer sees; None with the code to close with for one who is refused."""
     if not is_view(view):
-        return UNKNOWN_VIEW
-    if not may_watch(scope, view):
-        return FORBIDDEN
-    return TRY_AGAIN_LATER if audience.count >= VIEWERS_MAX else None
+        return None, UNKNOWN_VIEW
+    try:
+        sight = sight_on(scope, view)
+    except Denied as denied:
+        return None, UNKNOWN_VIEW if denied.code == HIDDEN else FORBIDDEN
+    return (None, TRY_AGAIN_LATER) if audience.count >= VIEWERS_MAX else (sight, 0)
 
 
 def _see_the_board(audience: Audience) -> None:
     """Show what stands on the board of this process, which may be newer than what has travelled."""
     if posted := board.latest():
-        audience.show(
-            sequence_of(posted.snapshot), lambda: Picture(posted.snapshot, posted.history)
-        )
+        audience.show(sequence_of(posted.snapshot), lambda: posted.picture)
 
 
 async def _listen(receive: Receive, watcher: Watcher, clock: Clock) -> bool:

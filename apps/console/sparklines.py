@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypedDict
 
 from apps.core.moments import moment
+from apps.core.phrases import Text, phrase
 from apps.metrics.series import Totals
 
 SPAN_MS = 3_600_000
@@ -43,7 +44,7 @@ class LastHourPicture(TypedDict):
     """What the overview shows of the statistics; `note` says of when they are."""
 
     state: str
-    note: str
+    note: Text
     sent: Line
     consumed: Line
     lag: Line
@@ -74,13 +75,16 @@ class LastHour:
         """Return the lines as pages show them at `now_ms`."""
         drawing = self._drawing
         newest_ms = drawing.newest_ms
+        note: Text
         if newest_ms is None:
-            state, note = State.EMPTY, "no statistics of the last hour"
+            state, note = State.EMPTY, phrase("no statistics of the last hour")
         elif now_ms - newest_ms > STALE_AFTER_MS:
-            state, note = State.STALE, f"statistics stand still since {_time(newest_ms, '%T')} UTC"
+            note = phrase("statistics stand still since %(time)s", time=_time(newest_ms))
+            state = State.STALE
         else:
-            hour = f"{_time(drawing.from_ms, '%R')} to {_time(drawing.to_ms, '%R')} UTC"
-            state, note = State.FRESH, hour
+            begin, end = _time(drawing.from_ms), _time(drawing.to_ms)
+            note = phrase("%(begin)s to %(end)s", begin=begin, end=end)
+            state = State.FRESH
         return {
             "state": state.value,
             "note": note,
@@ -146,5 +150,6 @@ def _point(slot: Totals, height: float, from_ms: int) -> str:
     return f"{x:.1f} {y:.1f}"
 
 
-def _time(at_ms: int, form: str) -> str:
-    return moment(at_ms).strftime(form)
+def _time(at_ms: int) -> str:
+    # The page puts it by the clock of its viewer: `times` of mq.py and format.js.
+    return moment(at_ms).strftime("%Y-%m-%dT%H:%MZ")

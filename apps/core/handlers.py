@@ -5,9 +5,11 @@ import sys
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views import defaults
 
 from apps.core.exceptions import DATABASE_ERRORS, DATABASE_RETRY_AFTER_S, problem_response
+from apps.core.phrases import told
 
 _log = logging.getLogger("mqweb.http")
 
@@ -28,9 +30,10 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 403."""
-    reason = str(exception) or "the caller may not do this"
     if is_api(request):
+        reason = str(exception) or "the caller may not do this"
         return problem_response(request, "forbidden", reason)
+    reason = told(exception) or _("the caller may not do this")
     return render(request, "errors/403.html", {"reason": reason}, status=403)
 
 
@@ -52,6 +55,14 @@ def failed(request: HttpRequest) -> HttpResponse:
     return defaults.server_error(request, template_name="errors/500.html")
 
 
+def packed(request: HttpRequest) -> HttpResponse:
+    """Answer 415 for a body in a Content-Encoding."""
+    detail = "a body is taken as it is, in no Content-Encoding"
+    if is_api(request):
+        return problem_response(request, "unsupported_media_type", detail)
+    return HttpResponse(f"{detail.capitalize()}.\n", status=415, content_type="text/plain")
+
+
 def audit_unavailable(request: HttpRequest, detail: str) -> HttpResponse:
     """Answer 503 for an act that was not begun, because it could not be written down."""
     headers = {"Retry-After": str(DATABASE_RETRY_AFTER_S)}
@@ -69,9 +80,10 @@ def database_unavailable(request: HttpRequest) -> HttpResponse:
     """Answer 503 while the database is away."""
     _log.warning("page_without_database", extra={"path": request.path})
     headers = {"Retry-After": str(DATABASE_RETRY_AFTER_S)}
-    sentence = "The database does not answer. Messages are still sent and received."
     if is_api(request):
-        return problem_response(request, "database_unavailable", sentence, headers=headers)
+        detail = "The database does not answer. Messages are still sent and received."
+        return problem_response(request, "database_unavailable", detail, headers=headers)
+    text = _("The database does not answer. Messages are still sent and received.")
     return HttpResponse(
-        f"{sentence}\n", status=503, content_type="text/plain; charset=utf-8", headers=headers
+        f"{text}\n", status=503, content_type="text/plain; charset=utf-8", headers=headers
     )

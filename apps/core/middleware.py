@@ -6,11 +6,15 @@ And what every act that a request asks for gets: where it comes from.
 import logging
 from collections.abc import Callable
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.utils import timezone, translation
+from django.utils.cache import patch_vary_headers
 
 from apps.core import handlers, origins, requestids
 from apps.core.exceptions import DATABASE_ERRORS, ProblemError
+from apps.core.languages import language_of
+from apps.core.zones import zone_of
 from apps.engine.clock import SystemClock
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
@@ -71,7 +75,7 @@ class OriginMiddleware:
         """Carry out the request as one from its caller."""
         origin = origins.Origin(
             door=origins.door_of_path(request.path),
-            # The peer's own address: headers that name another one are anybody's to write.
+            # The caller's: what headers say of another one was judged where connections come in.
             address=request.META.get("REMOTE_ADDR") or "",
             agent=request.headers.get("User-Agent", ""),
         )
@@ -91,6 +95,50 @@ class SecurityPolicyMiddleware:
         response = self._get_response(request)
         response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         return response
+
+
+class ViewerMiddleware:
+    """Carry out what a page is asked for in the language and the time zone of its viewer.
+
+    The API is left alone: programs are answered in English and UTC, whoever runs them. So is what
+    is streamed after the answer has begun, as exports are.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        """Wrap the rest of the chain."""
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Pass the request on, and say in which language the answer is."""
+        if handlers.is_api(request):
+            return self._get_response(request)
+        language = language_of(request)
+        with translation.override(language.value), timezone.override(zone_of(request)):
+            response = self._get_response(request)
+        response.headers.setdefault("Content-Language", language.tag)
+        # Of the same address a shared cache would else keep one language for everybody.
+        patch_vary_headers(response, ("Accept-Language", "Cookie"))
+        return response
+
+
+class UnreadableMiddleware:
+    """Refuse what no view is to read.
+
+    A body that is packed may be a thousand times as long as it says. A zero character in an address
+    is in no name there can be, and PostgreSQL has no way to look for it.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        """Wrap the rest of the chain."""
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """Pass the request on, or answer 404 or 415."""
+        if "\0" in request.path:
+            return handlers.not_found(request, Http404())
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return handlers.packed(request)
+        return self._get_response(request)
 
 
 class DatabaseOutageMiddleware:

@@ -6,6 +6,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
 from apps.core.pagination import ITEMS_MAX
+from apps.core.problems import MEDIA_TYPE
 
 
 class ProblemEntry(serializers.Serializer[Any]):
@@ -29,8 +30,8 @@ class Problem(serializers.Serializer[Any]):
 
 
 PROBLEM_RESPONSES = {
-    "4XX": OpenApiResponse(Problem, description="The request was refused."),
-    "5XX": OpenApiResponse(Problem, description="The server could not carry it out."),
+    ("4XX", MEDIA_TYPE): OpenApiResponse(Problem, description="The request was refused."),
+    ("5XX", MEDIA_TYPE): OpenApiResponse(Problem, description="The server could not carry it out."),
 }
 
 

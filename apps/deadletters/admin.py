@@ -7,44 +7,90 @@ API's. An action takes the letters that are ticked, or all that the list's filte
 # Django names the arguments of these methods, whether we need them or not.
 # ruff: noqa: ARG002
 
+from collections.abc import Iterable
 from typing import Any
 
-from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
-from apps.core.exceptions import ProblemError
+from apps.core.adminacts import Call, Chosen, Place, confirmed, may, offered
 from apps.deadletters import exporting, services
 from apps.deadletters.filters import has_key
 from apps.deadletters.forms import DiscardForm, ResendForm
 from apps.deadletters.models import DeadLetter, ResendJob, ResendTrouble, State
 from apps.deadletters.services.requests import plan_of
-from apps.engine.errors import EngineError
 
 _MAY_RESEND = "deadletters.resend_deadletter"
-# A list that a person looks through before the button is pressed.
-_GROUPS_MAX = 100
 _REASONS_MAX = 20
+
+
+def _groups_of(letters: QuerySet[Any], groups_max: int) -> list[str]:
+    return sorted(set(letters.order_by().values_list("group", flat=True)))[:groups_max]
+
+
+def _where_to(group: str, letters: QuerySet[Any]) -> Iterable[str]:
+    """Yield how many letters of a group would go where, and what is in the way."""
+    for line in plan_of(letters.filter(group=group), group=group, target=""):
+        text = _("%(group)s: %(count)s to a topic that is not known")
+        if line["topic"]:
+            text = _("%(group)s: %(count)s to %(topic)s")
+        told = text % {"group": group, "count": line["count"], "topic": line["topic"]}
+        yield f"{told} — {line['trouble']}" if line["trouble"] else told
+
+
+def _how_many(group: str, letters: QuerySet[Any]) -> Iterable[str]:
+    count = letters.filter(group=group).count()
+    text = ngettext("%(group)s: %(count)s letter", "%(group)s: %(count)s letters", count)
+    yield text % {"group": group, "count": count}
+
+
+# What is done to letters is done group by group, as it is allowed group by group.
+_OF_GROUPS: dict[str, Any] = {
+    "permission": _MAY_RESEND,
+    "rows_of": lambda letters: letters.filter(state=State.WAITING),
+    "things_of": _groups_of,
+    "parts": lambda group: {"group": group},
+}
+_EXPORT: dict[str, Any] = {
+    "call": Call("GET", "api/v1/groups/<str:group>/dead-letters:export"),
+    "permission": "deadletters.view_deadletter",
+}
+
+
+def _exported(request: HttpRequest, letters: QuerySet[Any], name: str) -> HttpResponseBase:
+    """Return a file of the letters of groups whose bodies whoever asks may see."""
+    groups = set(letters.order_by().values_list("group", flat=True))
+    shown = [
+        group
+        for group in groups
+        if may(request, _EXPORT["call"], Place(parts={"group": group})).is_allowed
+    ]
+    if groups and not shown:
+        raise PermissionDenied(_("You may not see messages of these groups."))
+    rows = letters.filter(group__in=shown)
+    return exporting.answer(exporting.FORMATS[name], rows, group="selected", rows_max=None)
 
 
 class ReasonFilter(admin.SimpleListFilter):
     """What most letters that wait died of."""
 
-    title = "reason"
+    title = gettext_lazy("reason")
     parameter_name = "reason"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Return the most frequent reasons, and none of the many that came once."""
         waiting = DeadLetter.objects.filter(state=State.WAITING).order_by()
         counted = waiting.values_list("reason").annotate(count=Count("pk")).order_by("-count")
-        return [(reason, reason or "(none given)") for reason, _ in counted[:_REASONS_MAX]]
+        return [(reason, reason or _("(none given)")) for reason, _count in counted[:_REASONS_MAX]]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """Return the letters that died of the chosen one."""
@@ -69,13 +115,9 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     ]
     list_select_related = ["job"]
     search_fields = ["message_id__exact"]
-    search_help_text = "A message id or one of its keys, whole."
+    search_help_text = gettext_lazy("A message id or one of its keys, whole.")
     date_hierarchy = "dead_at"
     actions = ["resend", "discard", "export_csv", "export_json"]
-
-    def has_resend_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who were given the right, although nobody may edit the rows."""
-        return request.user.has_perm(_MAY_RESEND)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -86,103 +128,75 @@ class DeadLetterAdmin(ReadOnlyAdmin):
             queryset = queryset.filter(Q(message_id=term) | has_key(term))
         return queryset, False
 
-    @admin.action(description="Resend (asks where to, and how fast)", permissions=["resend"])
-    def resend(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Show what would go where, then make a job for each group."""
-        form = ResendForm(request.POST if "apply" in request.POST else None)
-        waiting = queryset.filter(state=State.WAITING)
-        groups = sorted(set(waiting.order_by().values_list("group", flat=True)))[:_GROUPS_MAX]
-        if not groups or not form.is_valid():
-            plans = [
-                (group, plan_of(waiting.filter(group=group), group=group, target=""))
-                for group in groups
-            ]
-            title = "Send dead letters again"
-            return self._ask(request, queryset, "resend", form, title, plans=plans)
-        for group in groups:
-            self._request(request, form, group, waiting)
-        return None
-
-    @admin.action(description="Discard (asks for a reason)", permissions=["resend"])
-    def discard(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Ask for a reason, then mark the letters that wait."""
-        form = DiscardForm(request.POST if "apply" in request.POST else None)
-        if not form.is_valid():
-            count = queryset.filter(state=State.WAITING).count()
-            return self._ask(
-                request, queryset, "discard", form, "Discard dead letters", count=count
-            )
-        discarded = services.discard(
-            letters=queryset, reason=form.cleaned_data["reason"], by=actor_of(request)
-        )
-        self.message_user(request, f"{discarded} discarded", messages.SUCCESS)
-        return None
-
-    @admin.action(description="Export as CSV, with bodies", permissions=["view"])
-    def export_csv(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase:
-        """Stream the letters as a table."""
-        return exporting.answer(exporting.FORMATS["csv"], queryset, group="selected", rows_max=None)
-
-    @admin.action(description="Export as JSON lines, with bodies", permissions=["view"])
-    def export_json(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase:
-        """Stream the letters as JSON lines."""
-        return exporting.answer(
-            exporting.FORMATS["jsonl"], queryset, group="selected", rows_max=None
-        )
-
-    def _request(
-        self, request: HttpRequest, form: ResendForm, group: str, letters: QuerySet[Any]
-    ) -> None:
-        is_all = request.POST.get("select_across") == "1"
+    @confirmed(
+        description=gettext_lazy("Resend (asks where to, and how fast)"),
+        title=gettext_lazy("Send dead letters again"),
+        said=gettext_lazy(
+            "Those that wait would go to the topics they come from, unless another is named:"
+        ),
+        button=gettext_lazy("Send them"),
+        call=Call("POST", "api/v1/groups/<str:group>/dead-letters:resend"),
+        form=ResendForm,
+        plan=_where_to,
+        **_OF_GROUPS,
+    )
+    def resend(self, request: HttpRequest, group: str, chosen: Chosen) -> str:
+        """Make a job for the letters of one group."""
+        assert isinstance(chosen.form, ResendForm)
         criteria = (
             {"admin": request.GET.urlencode()}
-            if is_all
+            if chosen.is_all
             else {"ids": request.POST.getlist("_selected_action")}
         )
-        try:
-            job = services.request_resend(
-                group=group,
-                letters=letters,
-                criteria=criteria,
-                wish=form.wish(group),
-                by=actor_of(request),
-            )
-        except (EngineError, ProblemError) as refusal:
-            self.message_user(request, f"{group}: {refusal}", messages.ERROR)
-            return
-        address = reverse("admin:deadletters_resendjob_change", args=[job.pk])
-        told = format_html(
-            '<a href="{}">Job {}</a> of {}: {} {}',
-            address,
+        job = services.request_resend(
+            group=group,
+            letters=chosen.rows,
+            criteria=criteria,
+            wish=chosen.form.wish(group),
+            by=actor_of(request),
+        )
+        return format_html(
+            '<a href="{}">{} {}</a> · {}: {} {}',
+            reverse("admin:deadletters_resendjob_change", args=[job.pk]),
+            _("Job"),
             job.pk,
             group,
             job.total,
-            "would be sent" if job.dry_run else "are being sent",
+            _("would be sent") if job.dry_run else _("are being sent"),
         )
-        self.message_user(request, told, messages.SUCCESS)
 
-    def _ask(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Any],
-        action: str,
-        form: forms.Form,
-        title: str,
-        **values: Any,
-    ) -> HttpResponse:
-        is_all = request.POST.get("select_across") == "1"
-        chosen = request.POST.getlist("_selected_action")
-        context = {
-            **self.admin_site.each_context(request),
-            "title": title,
-            "form": form,
-            "action": action,
-            "chosen": chosen[:1] if is_all else chosen,
-            "is_all": is_all,
-            "opts": self.model._meta,
-            **values,
-        }
-        return TemplateResponse(request, "admin/deadletters/deadletter/ask.html", context)
+    @confirmed(
+        description=gettext_lazy("Discard (asks for a reason)"),
+        title=gettext_lazy("Discard dead letters"),
+        said=gettext_lazy(
+            "Those that wait would not be sent again by anybody. The log keeps them."
+        ),
+        button=gettext_lazy("Discard them"),
+        call=Call("POST", "api/v1/groups/<str:group>/dead-letters:discard"),
+        form=DiscardForm,
+        plan=_how_many,
+        **_OF_GROUPS,
+    )
+    def discard(self, request: HttpRequest, group: str, chosen: Chosen) -> str:
+        """Mark the letters of one group that wait."""
+        assert chosen.form is not None
+        discarded = services.discard(
+            letters=chosen.rows.filter(group=group),
+            reason=chosen.form.cleaned_data["reason"],
+            by=actor_of(request),
+        )
+        text = ngettext("%(n)d letter discarded", "%(n)d letters discarded", discarded)
+        return f"{group}: {text % {'n': discarded}}"
+
+    @offered(description=gettext_lazy("Export as CSV, with bodies"), **_EXPORT)
+    def export_csv(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase:
+        """Stream the letters as a table."""
+        return _exported(request, queryset, "csv")
+
+    @offered(description=gettext_lazy("Export as JSON lines, with bodies"), **_EXPORT)
+    def export_json(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponseBase:
+        """Stream the letters as JSON lines."""
+        return _exported(request, queryset, "jsonl")
 
 
 @admin.register(ResendJob)
@@ -198,20 +212,20 @@ class ResendJobAdmin(ReadOnlyAdmin):
     search_fields = ["group__exact"]
     actions = ["cancel"]
 
-    def has_resend_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may make jobs."""
-        return request.user.has_perm(_MAY_RESEND)
-
-    @admin.action(description="Cancel: what is not sent waits again", permissions=["resend"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Call jobs off."""
-        for job in queryset.order_by("pk"):
-            try:
-                services.cancel(job_id=job.pk, by=actor_of(request))
-            except ProblemError as refusal:
-                self.message_user(request, str(refusal), messages.ERROR)
-            else:
-                self.message_user(request, f"{job} is called off", messages.SUCCESS)
+    @confirmed(
+        description=gettext_lazy("Cancel: what is not sent waits again"),
+        title=gettext_lazy("Cancel jobs"),
+        said=gettext_lazy("What such a job has not sent waits again; what it has sent stays sent."),
+        button=gettext_lazy("Cancel them"),
+        call=Call("POST", "api/v1/jobs/<str:job>:cancel"),
+        permission=_MAY_RESEND,
+        parts=lambda job: {"job": str(job.pk)},
+        names=lambda job: (job.group,),
+    )
+    def cancel(self, request: HttpRequest, job: ResendJob, _chosen: Chosen) -> str:
+        """Call one job off."""
+        services.cancel(job_id=job.pk, by=actor_of(request))
+        return _("%(job)s is called off") % {"job": job}
 
 
 @admin.register(ResendTrouble)

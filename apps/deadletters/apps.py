@@ -1,6 +1,7 @@
 """Application configuration of the dead letters."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class DeadLettersConfig(AppConfig):
@@ -8,3 +9,4 @@ class DeadLettersConfig(AppConfig):
 
     name = "apps.deadletters"
     label = "deadletters"
+    verbose_name = gettext_lazy("Dead letters")

@@ -1,11 +1,12 @@
 """What callers ask of dead letters, read from query strings. Refuses what makes no sense."""
 
+from django.core.exceptions import PermissionDenied
 from django.http import QueryDict
-from rest_framework.exceptions import ValidationError
 
 from apps.core.moments import moment
-from apps.core.queries import asked_time_ms
-from apps.deadletters.filters import LetterFilter
+from apps.core.phrases import sentence
+from apps.core.queries import RefusedValue, asked_time_ms
+from apps.deadletters.filters import CONTENTS, LetterFilter
 from apps.deadletters.models import State
 
 TEXT_CHARACTERS_MAX = 1_000
@@ -18,7 +19,9 @@ def asked_filter(query: QueryDict) -> LetterFilter:
     """
     state = query.get("state")
     if state is not None and state not in State.values:
-        raise ValidationError({"state": ["must be one of " + ", ".join(State.values)]})
+        raise RefusedValue(
+            "state", sentence("must be one of %(known)s", known=", ".join(State.values))
+        )
     first_ms, end_ms = asked_time_ms(query, "from"), asked_time_ms(query, "to")
     return LetterFilter(
         state=None if state is None else State(state),
@@ -31,6 +34,16 @@ def asked_filter(query: QueryDict) -> LetterFilter:
     )
 
 
+def check_contents(query: QueryDict, *, peeks: bool) -> None:
+    """Raise PermissionDenied where who may not peek searches by what messages say.
+
+    Whether something is found would tell them.
+    """
+    asked = [name for name in CONTENTS if query.get(name)]
+    if asked and not peeks:
+        raise PermissionDenied(f"to search by {' or '.join(asked)} needs the right to peek")
+
+
 def number_of(text: str) -> int:
     """Return the number in an address; one that no row has for any other text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 19
@@ -40,7 +53,10 @@ def number_of(text: str) -> int:
 def _text(query: QueryDict, name: str) -> str | None:
     text = query.get(name)
     if text is not None and (not 1 <= len(text) <= TEXT_CHARACTERS_MAX or "\0" in text):
-        raise ValidationError(
-            {name: [f"has 1 to {TEXT_CHARACTERS_MAX} characters, none of them 0"]}
+        raise RefusedValue(
+            name,
+            sentence(
+                "has 1 to %(highest)s characters, none of them 0", highest=TEXT_CHARACTERS_MAX
+            ),
         )
     return text

@@ -5,9 +5,17 @@ from apps.core.pagination import rfc3339
 from apps.deadletters.models import DeadLetter
 
 
-def attempts_of(letter: DeadLetter) -> list[dict[str, object]]:
-    """Return the failed attempts of a letter, in order: number, at, reason and client_id."""
+def attempts_of(letter: DeadLetter, *, peeks: bool = True) -> list[dict[str, object]]:
+    """Return the failed attempts of a letter, in order: number, at, reason and client_id.
+
+    The reason is what a consumer said, and None for who may not peek.
+    """
     return [
-        {"number": number, "at": rfc3339(moment(at_ms)), "reason": reason, "client_id": client_id}
+        {
+            "number": number,
+            "at": rfc3339(moment(at_ms)),
+            "reason": reason if peeks else None,
+            "client_id": client_id,
+        }
         for number, at_ms, reason, client_id in letter.history
     ]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Q, QuerySet
 
@@ -60,6 +61,21 @@ class LetterFilter:
             "reason": self.reason,
         }
         return {name: str(value) for name, value in said.items() if value is not None}
+
+
+# What messages and consumers say; the rest of a filter says of messages when and where they are.
+CONTENTS = ("key", "reason")
+
+
+def without_contents(criteria: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was asked for, as the API names it, without what messages and consumers say."""
+    if "filter" not in criteria:
+        return dict(criteria)
+    asked = criteria["filter"].items()
+    return {
+        **criteria,
+        "filter": {name: None if name in CONTENTS else value for name, value in asked},
+    }
 
 
 def has_key(key: str) -> Q:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
 
 from apps.deadletters.models.jobs import RATE_MAX
 from apps.deadletters.records import retry_topic_of
@@ -19,25 +20,26 @@ class ResendForm(forms.Form):
 
     where = forms.ChoiceField(
         choices=[
-            (ORIGIN, "each to the topic it comes from"),
-            (GROUP, "to this group only"),
-            (TOPIC, "to another topic"),
+            (ORIGIN, _("each to the topic it comes from")),
+            (GROUP, _("to this group only")),
+            (TOPIC, _("to another topic")),
         ],
         initial=ORIGIN,
+        label=_("Where to"),
     )
     topic = forms.CharField(
-        max_length=limits.NAME_CHARACTERS_MAX, required=False, label="Other topic"
+        max_length=limits.NAME_CHARACTERS_MAX, required=False, label=_("Other topic")
     )
     rate_per_s = forms.IntegerField(
-        min_value=1, max_value=RATE_MAX, required=False, label="At most a second"
+        min_value=1, max_value=RATE_MAX, required=False, label=_("At most a second")
     )
-    dry_run = forms.BooleanField(required=False, label="Dry run: count, and change nothing")
+    dry_run = forms.BooleanField(required=False, label=_("Dry run: count, and change nothing"))
 
     def clean(self) -> dict[str, Any]:
         """Return all values; refuse another topic without its name."""
         cleaned = super().clean() or self.cleaned_data
         if cleaned.get("where") == TOPIC and not cleaned.get("topic"):
-            raise ValidationError("another topic needs a name")
+            raise ValidationError(_("another topic needs a name"))
         return cleaned
 
     def wish(self, group: str) -> Wish:
@@ -54,4 +56,4 @@ class ResendForm(forms.Form):
 class DiscardForm(forms.Form):
     """Why nobody wants letters any more."""
 
-    reason = forms.CharField(max_length=REASON_CHARACTERS_MAX)
+    reason = forms.CharField(label=_("Reason"), max_length=REASON_CHARACTERS_MAX)

@@ -1,6 +1,7 @@
 """Application configuration of the delays."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class DelaysConfig(AppConfig):
@@ -8,3 +9,4 @@ class DelaysConfig(AppConfig):
 
     name = "apps.delays"
     label = "delays"
+    verbose_name = gettext_lazy("Delays")

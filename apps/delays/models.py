@@ -5,6 +5,8 @@ A projection: the truth is in the engine's log, in the same frames as the delive
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 
 class DelayLevel(models.Model):
@@ -13,16 +15,18 @@ class DelayLevel(models.Model):
     `late_ms` is how late the last delivery was, empty before the first since the broker started.
     """
 
-    level = models.PositiveSmallIntegerField(primary_key=True)
-    delay_ms = models.PositiveBigIntegerField()
-    delivered = models.PositiveBigIntegerField()
-    max_offset = models.PositiveBigIntegerField()
-    head_due_at = models.DateTimeField(null=True)
-    late_ms = models.PositiveBigIntegerField(null=True)
-    sampled_at = models.DateTimeField()
+    level = models.PositiveSmallIntegerField(_("level"), primary_key=True)
+    delay_ms = models.PositiveBigIntegerField(_("delay (ms)"))
+    delivered = models.PositiveBigIntegerField(_("delivered offset"))
+    max_offset = models.PositiveBigIntegerField(_("max offset"))
+    head_due_at = models.DateTimeField(_("head due at"), null=True)
+    late_ms = models.PositiveBigIntegerField(_("late by (ms)"), null=True)
+    sampled_at = models.DateTimeField(_("sampled at"))
 
     class Meta:
         ordering = ["level"]
+        verbose_name = _("delay level")
+        verbose_name_plural = _("delay levels")
         constraints = [
             models.CheckConstraint(
                 condition=Q(delivered__lte=F("max_offset")), name="level_delivered_within_its_queue"
@@ -31,7 +35,7 @@ class DelayLevel(models.Model):
 
     def __str__(self) -> str:
         """Return the level."""
-        return f"level {self.level}"
+        return gettext("level %(level)s") % {"level": self.level}
 
     @property
     def pending(self) -> int:

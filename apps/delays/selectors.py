@@ -1,10 +1,13 @@
 """Delayed messages as the engine has them. Asks the engine; knows no row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from apps.access.policy import Sight
 from apps.bridge import engine as bridge
+from apps.core.sifting import sifted
 from apps.engine.api import EngineControl
-from apps.engine.delaytypes import DelayedPage, DelayLevelState, DelayStatus
+from apps.engine.delaytypes import DelayedMessage, DelayedPage, DelayLevelState, DelayStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,36 @@ def delays_of(engine: EngineControl) -> Delays:
     return Delays(
         levels=tuple(sorted(levels, key=lambda state: state.level)), status=engine.delay_status()
     )
+
+
+def shown_page(
+    sight: Sight,
+    *,
+    level: int | None = None,
+    topic: str | None = None,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    cursor: str | None = None,
+    messages_max: int,
+) -> DelayedPage:
+    """Return a page as `page` does, with the messages for topics that a sight shows.
+
+    It may be shorter than `messages_max`, and go on all the same.
+    """
+
+    def read(behind: str | None) -> tuple[Sequence[DelayedMessage], str | None]:
+        found = page(
+            level=level,
+            topic=topic,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            cursor=behind,
+            messages_max=messages_max,
+        )
+        return found.messages, found.cursor
+
+    messages, behind = sifted(read, lambda one: sight.topic(one.topic), start=cursor)
+    return DelayedPage(messages=tuple(messages), cursor=behind)
 
 
 def page(

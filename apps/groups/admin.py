@@ -7,26 +7,34 @@ Members, assignments and locks are the engine's: their rows follow it within sec
 # ruff: noqa: ARG002
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
+from apps.access import asking
+from apps.access.policy import Action, Kind
+from apps.access.policy import group as group_of
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin
+from apps.core.admin import ReadOnlyAdmin, key_of
+from apps.core.adminacts import ActingAdmin, Call, Chosen, confirmed, offered
 from apps.core.moments import ms_of
-from apps.engine.errors import EngineError, Refused
+from apps.engine.errors import Refused
 from apps.engine.failuretypes import RetryPolicy
 from apps.engine.grouptypes import QueuePlace
+from apps.engine.litetypes import LiteModel
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups import decisions, services
 from apps.groups.catalog import fixed_of, is_fixed
 from apps.groups.models import (
     ConsumerGroup,
     ConsumerOffset,
+    LockRefusal,
     LockTransition,
     Member,
     OffsetReset,
@@ -42,10 +50,8 @@ from apps.groups.services import GroupValues
 if TYPE_CHECKING:
     # Generic for type checkers only: Django's own classes take no parameter.
     GroupModelForm = forms.ModelForm[ConsumerGroup]
-    GroupModelAdmin = admin.ModelAdmin[ConsumerGroup]
 else:
     GroupModelForm = forms.ModelForm
-    GroupModelAdmin = admin.ModelAdmin
 
 
 class GroupForm(GroupModelForm):
@@ -56,27 +62,28 @@ class GroupForm(GroupModelForm):
         fields = [
             "name", "enabled", "ordered", "strategy", "fixed", "rooms", "inner", "consume_from",
             "consume_from_at", "retry_max", "retry_policy", "retry_delays_ms", "access_lock_ms",
+            "lite_model",
         ]  # fmt: skip
 
     def clean_fixed(self) -> Any:
         """Return the list of queues; refuse another shape."""
         fixed = self.cleaned_data["fixed"] or {}
         if not is_fixed(fixed):
-            raise ValidationError("must be queue numbers by topic by client id")
+            raise ValidationError(_("must be queue numbers by topic by client id"))
         return fixed
 
     def clean_rooms(self) -> Any:
         """Return the rooms; refuse another shape."""
         rooms = self.cleaned_data["rooms"] or []
         if not isinstance(rooms, list) or not all(isinstance(room, str) for room in rooms):
-            raise ValidationError("must be a list of names")
+            raise ValidationError(_("must be a list of names"))
         return rooms
 
     def clean_retry_delays_ms(self) -> Any:
         """Return the delays; refuse another shape."""
         delays = self.cleaned_data["retry_delays_ms"] or []
         if not decisions.are_delays(delays):
-            raise ValidationError("must be a list of milliseconds")
+            raise ValidationError(_("must be a list of milliseconds"))
         return delays
 
     def clean(self) -> dict[str, Any]:
@@ -107,14 +114,15 @@ class GroupForm(GroupModelForm):
             access_lock_ms=given["access_lock_ms"],
             retry_policy=RetryPolicy(given["retry_policy"]),
             retry_delays_ms=tuple(given["retry_delays_ms"]),
+            lite_model=LiteModel(given["lite_model"]),
         )
 
 
 @admin.register(ConsumerGroup)
-class ConsumerGroupAdmin(GroupModelAdmin):
+class ConsumerGroupAdmin(ActingAdmin):
     """Groups: the name is fixed once given. One that was ever seen stays."""
 
-    form = GroupForm
+    form = GroupForm  # type: ignore[assignment]
     list_display = [
         "name", "enabled", "ordered", "strategy", "consume_from", "retry_max", "retry_policy",
         "access_lock_ms", "decided_at",
@@ -123,18 +131,32 @@ class ConsumerGroupAdmin(GroupModelAdmin):
     search_fields = ["name"]
     show_full_result_count = False
 
-    def get_readonly_fields(
-        self, request: HttpRequest, obj: ConsumerGroup | None = None
-    ) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
         """Return the name of a group that exists."""
         return [] if obj is None else ["name"]
 
-    def has_delete_permission(self, request: HttpRequest, obj: ConsumerGroup | None = None) -> bool:
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Allow it to those who may make a group of some name."""
+        may = asking.access_of(request).may_somewhere(Action.CREATE, Kind.GROUP)
+        return may.is_allowed and super().has_add_permission(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Allow it to those who may change this group, or some."""
+        access = asking.access_of(request)
+        if isinstance(obj, ConsumerGroup):
+            may = access.may(Action.UPDATE, group_of(obj.name))
+        else:
+            may = access.may_somewhere(Action.UPDATE, Kind.GROUP)
+        return may.is_allowed and super().has_change_permission(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: progress outlives everything, and the group with it."""
         return False
 
-    def save_model(self, request: HttpRequest, obj: ConsumerGroup, form: Any, change: bool) -> None:
-        """Save through the service."""
+    def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
+        """Save through the service; PermissionDenied for a new name one may not use."""
+        assert isinstance(obj, ConsumerGroup)
+        asking.require(request, Action.UPDATE if change else Action.CREATE, group_of(obj.name))
         services.put_group(name=obj.name, values=form.values(), by=actor_of(request))
         obj.pk = ConsumerGroup.objects.get(name=obj.name).pk
 
@@ -145,13 +167,37 @@ class ConsumerOffsetAdmin(ReadOnlyAdmin):
 
     list_display = ["group", "topic", "queue", "committed", "delivered", "updated_at"]
     search_fields = ["group", "topic"]
+    list_filter = ["updated_at"]
+    actions = ["reset"]
+
+    @offered(
+        description=gettext_lazy("Reset (leads to the preview of one group)"),
+        call=Call("POST", "api/v1/groups/<str:group>/offsets:preview"),
+        permission="groups.change_consumeroffset",
+    )
+    def reset(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Lead to the page on which a reset is seen before it is made, and can be undone."""
+        groups = sorted(set(queryset.order_by().values_list("group", flat=True)[:1_000]))
+        if len(groups) == 1:
+            return HttpResponseRedirect(f"/groups/{quote(groups[0], safe='')}/offsets/")
+        told = _("A reset is of one group: choose rows of one, or search for it.")
+        self.message_user(request, told, messages.WARNING)
+        return None
 
 
 @admin.register(OffsetReset)
 class OffsetResetAdmin(ReadOnlyAdmin):
     """Where operators had groups go on; undone from the page of the group."""
 
-    list_display = ["group", "target", "by", "reason", "at", "state", "undoes_id"]
+    list_display = [
+        "group",
+        "target",
+        "by",
+        "reason",
+        "at",
+        "state",
+        key_of("undoes", gettext_lazy("undoes")),
+    ]
     list_filter = ["state"]
     search_fields = ["group", "by", "reason"]
 
@@ -193,8 +239,10 @@ class RebalanceAdmin(ReadOnlyAdmin):
     """When queues were shared out again, and why."""
 
     list_display = ["at", "group", "generation", "reason", "strategy", "queues_moved"]
-    list_filter = ["reason", "strategy"]
+    list_filter = ["strategy", "at"]
     search_fields = ["group__exact"]
+    search_help_text = gettext_lazy("A group, whole.")
+    date_hierarchy = "at"
 
 
 @admin.register(LockTransition)
@@ -204,14 +252,33 @@ class LockTransitionAdmin(ReadOnlyAdmin):
     list_display = [
         "at", "group", "topic", "queue", "change", "owner", "previous_owner", "epoch", "reason",
     ]  # fmt: skip
-    list_filter = ["change"]
-    search_fields = ["group__exact", "topic__exact", "owner__exact"]
+    list_filter = ["change", "at"]
+    search_fields = ["group__exact", "topic__exact", "owner__exact", "previous_owner__exact"]
+    search_help_text = gettext_lazy("A group, a topic or a client id, whole.")
+    date_hierarchy = "at"
+
+
+@admin.register(LockRefusal)
+class LockRefusalAdmin(ReadOnlyAdmin):
+    """How often locks were refused to whom, by minute."""
+
+    list_display = [
+        "at", "group", "topic", "queue", "owner", "client_id", "count", "last_at", "epoch",
+    ]  # fmt: skip
+    list_filter = ["at"]
+    search_fields = ["group__exact", "topic__exact", "owner__exact", "client_id__exact"]
+    search_help_text = gettext_lazy("A group, a topic or a client id, whole.")
+    date_hierarchy = "at"
+
+
+# Each is a request to the broker and an entry of the audit log.
+LOCKS_RELEASED_MAX = 500
 
 
 class ReleaseForm(forms.Form):
     """Why locks are taken from whoever holds them."""
 
-    reason = forms.CharField(max_length=REASON_CHARACTERS_MAX)
+    reason = forms.CharField(label=gettext_lazy("Reason"), max_length=REASON_CHARACTERS_MAX)
 
 
 @admin.register(QueueLock)
@@ -225,40 +292,34 @@ class QueueLockAdmin(ReadOnlyAdmin):
     search_fields = ["group", "topic", "owner"]
     actions = ["release"]
 
-    def has_release_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may change locks, although nobody may edit their rows."""
-        return request.user.has_perm("groups.change_queuelock")
-
-    @admin.action(description="Take from its owner (asks for a reason)", permissions=["release"])
-    def release(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        """Ask for a reason, then release the chosen locks."""
-        held = list(queryset.exclude(state=State.FREE))
-        form = ReleaseForm(request.POST if "apply" in request.POST else None)
-        if not form.is_valid():
-            context = {
-                **self.admin_site.each_context(request),
-                "title": "Take locks from their owners",
-                "locks": held,
-                "form": form,
-                "opts": self.model._meta,
-            }
-            return TemplateResponse(request, "admin/groups/queuelock/release.html", context)
-        reason = f"{form.cleaned_data['reason']} ({request.user.get_username()})"
-        for lock in held:
-            self._release(request, lock, reason[-REASON_CHARACTERS_MAX:])
-        return None
-
-    def _release(self, request: HttpRequest, lock: QueueLock, reason: str) -> None:
-        try:
-            released = services.release_lock(
-                group=lock.group,
-                place=QueuePlace(topic=lock.topic, queue=lock.queue),
-                reason=reason,
-                expected_owner=lock.owner,
-                by=actor_of(request),
-            )
-        except EngineError as refusal:
-            self.message_user(request, f"{lock}: {refusal}", messages.ERROR)
-            return
-        told = f"{lock}: " + ("nobody held it" if released is None else f"taken from {lock.owner}")
-        self.message_user(request, told, messages.SUCCESS)
+    @confirmed(
+        description=gettext_lazy("Take from its owner (asks for a reason)"),
+        title=gettext_lazy("Take locks from their owners"),
+        said=gettext_lazy(
+            "Whoever holds a lock is refused from its next request on, and the member the queue is "
+            "assigned to may take it."
+        ),
+        button=gettext_lazy("Take them"),
+        call=Call("POST", "api/v1/locks/<str:lock>:release"),
+        permission="groups.change_queuelock",
+        parts=lambda lock: {"lock": f"{lock.group}~{lock.topic}~{lock.queue}"},
+        form=ReleaseForm,
+        rows_of=lambda locks: locks.exclude(state=State.FREE),
+        things_max=LOCKS_RELEASED_MAX,
+        name_of=lambda lock: f"{lock}: {lock.owner}",
+    )
+    def release(self, request: HttpRequest, lock: QueueLock, chosen: Chosen) -> str:
+        """Release one lock, unless it has another owner by now."""
+        assert chosen.form is not None
+        reason = f"{chosen.form.cleaned_data['reason']} ({request.user.get_username()})"
+        released = services.release_lock(
+            group=lock.group,
+            place=QueuePlace(topic=lock.topic, queue=lock.queue),
+            reason=reason[-REASON_CHARACTERS_MAX:],
+            expected_owner=lock.owner,
+            by=actor_of(request),
+        )
+        text = _("%(lock)s: nobody held it")
+        if released is not None:
+            text = _("%(lock)s: taken from %(owner)s")
+        return text % {"lock": lock, "owner": lock.owner}

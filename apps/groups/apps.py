@@ -1,6 +1,7 @@
 """Application configuration of the groups."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class GroupsConfig(AppConfig):
@@ -8,6 +9,7 @@ class GroupsConfig(AppConfig):
 
     name = "apps.groups"
     label = "groups"
+    verbose_name = gettext_lazy("Groups")
 
     def ready(self) -> None:
         """Have the catalog's snapshot take its groups from our rows."""

@@ -5,9 +5,10 @@ others. So does a member that holds a queue and does nothing.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from apps.core.phrases import sentence
 from apps.engine.grouptypes import BlockedHead, MemberState, QueueBacklog
 from apps.engine.types import MessageModel
 
@@ -87,6 +88,11 @@ def blocked_queues(
     return sorted(found, key=lambda queue: (queue.group, queue.topic, queue.queue))
 
 
+def hushed(queue: BlockedQueue) -> BlockedQueue:
+    """Return a queue without what its owner says of it; what an operator says stays."""
+    return queue if queue.reason is BlockedBy.SUSPENDED else replace(queue, detail="")
+
+
 def idle_members(members: Iterable[MemberState]) -> list[str]:
     """Return the client ids of members that share queues and got none, in order.
 
@@ -116,7 +122,9 @@ def _heads(
 
 def _detail(row: QueueBacklog, head: BlockedHead | None) -> str:
     if row.suspension is not None:
-        return f"suspended by {row.suspension.by}: {row.suspension.reason}"
+        return sentence(
+            "suspended by %(by)s: %(reason)s", by=row.suspension.by, reason=row.suspension.reason
+        )
     return head.reason if head else ""
 
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from apps.core.moments import moment, ms_of
 from apps.engine.failuretypes import RetryPolicy
+from apps.engine.litetypes import LiteModel
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups.models import ConsumerGroup
 
@@ -43,6 +44,7 @@ def spec_of(row: ConsumerGroup) -> GroupSpec:
         access_lock_ms=row.access_lock_ms,
         retry_policy=RetryPolicy(row.retry_policy),
         retry_delays_ms=tuple(row.retry_delays_ms),
+        lite_model=LiteModel(row.lite_model),
     )
 
 
@@ -61,6 +63,7 @@ def columns_of(spec: GroupSpec) -> dict[str, object]:
         "access_lock_ms": spec.access_lock_ms,
         "retry_policy": spec.retry_policy.value,
         "retry_delays_ms": list(spec.retry_delays_ms),
+        "lite_model": spec.lite_model.value,
     }
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from django.core import signing
 
+from apps.core.phrases import sentence
 from apps.engine.errors import InvalidArgument
 from apps.groups.targets import PlannedQueue
 
@@ -40,9 +41,13 @@ def read(token: str) -> Promise:
     try:
         content = signing.loads(token, salt=_SALT, max_age=GOOD_FOR)
     except signing.SignatureExpired as error:
-        raise InvalidArgument("the preview is older than an hour: make another one") from error
+        raise InvalidArgument(
+            sentence("the preview is older than an hour: make another one")
+        ) from error
     except signing.BadSignature as error:
-        raise InvalidArgument("the token is not that of a preview of this server") from error
+        raise InvalidArgument(
+            sentence("the token is not that of a preview of this server")
+        ) from error
     group, reset_id, target, moved_max, rows = content
     return Promise(
         group=group,

@@ -2,10 +2,11 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
 from apps.core.moments import ms_of
+from apps.core.phrases import sentence
 
 CHARACTERS_MAX = 4_096
 
@@ -44,30 +45,35 @@ class Asked:
     to_ms: int | None = None
 
 
-def read(text: str, meaning: Meaning | None = None) -> Asked:
+def read(text: str, meaning: Meaning | None = None, *, zone: tzinfo = UTC) -> Asked:
     """Return what a text means, by its form, or as the caller says.
 
-    32 hex digits are an id, `2:17` is queue and offset, a date is a time in UTC where it names no
-    zone, anything else is a key. Raises ValueError, with a sentence, for a text that cannot be what
+    32 hex digits are an id, `2:17` is queue and offset, a date is a time in `zone` where it names
+    none, anything else is a key. Raises ValueError, with a sentence, for a text that cannot be what
     the caller says, or is too long.
     """
     text = text.strip()
     if len(text) > CHARACTERS_MAX:
-        raise ValueError(f"at most {CHARACTERS_MAX} characters can be searched for")
+        raise ValueError(
+            sentence(
+                "at most %(characters_max)s characters can be searched for",
+                characters_max=CHARACTERS_MAX,
+            )
+        )
     if not text:
         return Asked(meaning=Meaning.NOTHING)
-    place, time = _place(text), _time(text)
+    place, time = _place(text), _time(text, zone)
     if meaning is None:
         if _ID.fullmatch(text):
             return Asked(meaning=Meaning.ID, text=text)
         return place or time or Asked(meaning=Meaning.KEY, text=text)
     if meaning is Meaning.PLACE:
         if place is None:
-            raise ValueError("a place is written as queue:offset, for example 0:1204")
+            raise ValueError(sentence("a place is written as queue:offset, for example 0:1204"))
         return place
     if meaning is Meaning.TIME:
         if time is None:
-            raise ValueError("a time is written as 2026-01-31 or 2026-01-31 23:59:59")
+            raise ValueError(sentence("a time is written as 2026-01-31 or 2026-01-31 23:59:59"))
         return time
     return Asked(meaning=meaning, text=text)
 
@@ -80,15 +86,18 @@ def _place(text: str) -> Asked | None:
     return Asked(meaning=Meaning.PLACE, text=text, queue=queue, queue_offset=queue_offset)
 
 
-def _time(text: str) -> Asked | None:
+def _time(text: str, zone: tzinfo) -> Asked | None:
     found = _TIME.fullmatch(text)
     if found is None:
         return None
-    zone = (found["zone"] or "Z").upper().replace("UTC", "Z")
+    offset = (found["zone"] or "").upper().replace("UTC", "Z")
     clock = f"{found['minute'] or '00:00'}{found['second'] or ':00'}"
     try:
-        at = datetime.fromisoformat(f"{found['day']}T{clock}{zone}").astimezone(UTC)
+        at = datetime.fromisoformat(f"{found['day']}T{clock}{offset}")
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=zone)
         from_ms = ms_of(at)
+        # By the clock: a day has 23 or 25 hours where the clock is changed.
         to_ms = ms_of(at + _length(found))
     except (ValueError, OverflowError):
         return None

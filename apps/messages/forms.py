@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
 from apps.core.moments import ms_of
+from apps.core.zones import by_the_clock
 from apps.engine.codec import properties as names
 from apps.engine.limits import BATCH_MESSAGES_MAX, KIB, QUEUE_COUNT_MAX
 from apps.messages.seen import Seen
@@ -56,7 +57,7 @@ class ProduceForm(forms.Form):
             (NOW, _("at once")),
             (LEVEL, _("by a delay level")),
             (AFTER, _("after milliseconds")),
-            (AT, _("at a time, UTC")),
+            (AT, _("at a time")),
         ],
         initial=NOW,
         required=False,
@@ -169,10 +170,7 @@ def _time(text: str) -> int:
         found = parse_datetime(text)
         if found is None:
             raise ValueError(text)
-        if found.tzinfo is None:
-            found = parse_datetime(f"{text}Z")
-        assert found is not None
-        return ms_of(found)
+        return ms_of(by_the_clock(found) if found.tzinfo is None else found)
     except (ValueError, OverflowError) as error:
         raise ValidationError({"delay_value": _("must be a time, as 2026-01-31T23:59")}) from error
 

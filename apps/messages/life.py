@@ -21,6 +21,7 @@ class Kind(StrEnum):
     MADE = "made"
     HALF = "half"
     STORED = "stored"
+    DECIDED = "decided"
     COMMITTED = "committed"
     UNDECIDED = "undecided"
     GIVEN_UP = "given_up"
@@ -46,6 +47,7 @@ class Source(StrEnum):
     TRACES = "traces"
     LOCKS = "locks"
     DEAD_LETTERS = "dead_letters"
+    DECISIONS = "decisions"
     BROKER = "broker"
 
 
@@ -61,6 +63,7 @@ class Gap(StrEnum):
     LOCKS_INCOMPLETE = "locks_incomplete"
     HALF_TIME = "half_time"
     WAITING_INCOMPLETE = "waiting_incomplete"
+    NOT_SHOWN = "not_shown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

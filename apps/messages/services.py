@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from apps.audit.services import recorded
 from apps.bridge import engine as bridge
+from apps.core.phrases import sentence
 from apps.doors.http import reading, send, transactions
 from apps.doors.http.app import create_door
 from apps.doors.http.calls import Door
@@ -78,12 +79,20 @@ def produce(*, topic: str, drafts: Sequence[Draft], by: str) -> list[Sent]:
     DelayTooLong, and Busy, after which they may be stored or not.
     """
     if not 1 <= len(drafts) <= BATCH_MESSAGES_MAX:
-        raise InvalidArgument(f"from 1 to {BATCH_MESSAGES_MAX} messages can be sent at once")
+        raise InvalidArgument(
+            sentence(
+                "from 1 to %(batch_messages_max)s messages can be sent at once",
+                batch_messages_max=BATCH_MESSAGES_MAX,
+            )
+        )
     data = _json({"messages": [_document(draft) for draft in drafts]})
     door = _door()
     if len(data) > door.settings.request_bytes_max:
         raise InvalidArgument(
-            f"the messages are longer than {door.settings.request_bytes_max} bytes together"
+            sentence(
+                "the messages are longer than %(request_bytes_max)s bytes together",
+                request_bytes_max=door.settings.request_bytes_max,
+            )
         )
 
     async def stored(engine: EngineAPI) -> list[SendResult]:
@@ -180,7 +189,7 @@ def _json(document: Mapping[str, object]) -> bytes:
     try:
         return json.dumps(document, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InvalidArgument("a text holds half a character") from error
+        raise InvalidArgument(sentence("a text holds half a character")) from error
 
 
 def _refused(refusal: Refusal) -> EngineError:

@@ -34,12 +34,16 @@ _GAPS = {
         "More messages wait for their time or their transaction than were looked at: it may be "
         "among them."
     ),
+    Gap.NOT_SHOWN: gettext_lazy(
+        "What happened to it in topics and groups that you may not look into is not shown."
+    ),
 }
 
 _KINDS = {
     Kind.MADE: gettext_lazy("made by its producer"),
     Kind.HALF: gettext_lazy("made as a half message of a transaction"),
     Kind.STORED: gettext_lazy("stored"),
+    Kind.DECIDED: gettext_lazy("somebody decided about its transaction"),
     Kind.COMMITTED: gettext_lazy("committed: stored where consumers see it"),
     Kind.UNDECIDED: gettext_lazy("waits for the decision of its transaction"),
     Kind.GIVEN_UP: gettext_lazy("given up: nobody decided its transaction"),

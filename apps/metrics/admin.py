@@ -1,11 +1,6 @@
 """Admin of the statistics, to look at: tasks write, roll up and delete these rows themselves."""
 
-from typing import cast
-
 from django.contrib import admin
-from django.core.paginator import Paginator
-from django.db.models import Model, QuerySet
-from django.utils.functional import cached_property
 
 from apps.core.admin import ReadOnlyAdmin
 from apps.metrics.models import (
@@ -16,23 +11,10 @@ from apps.metrics.models import (
     TopicSummary,
 )
 
-# There may be millions of rows, and counting them would take longer than anyone waits for a page.
-ROWS_SHOWN_MAX = 10_000
-
-
-class NewestRows(Paginator):  # type: ignore[type-arg]  # Rows of any model.
-    """Pages of the newest rows; older ones are found by filter and search."""
-
-    @cached_property
-    def count(self) -> int:
-        """Return how many rows there are, as far as they are shown."""
-        return cast("QuerySet[Model]", self.object_list)[:ROWS_SHOWN_MAX].count()
-
 
 class SampleAdmin(ReadOnlyAdmin):
     """What the rows of all kinds have in common."""
 
-    paginator = NewestRows
     list_filter = ["resolution_s"]
 
 

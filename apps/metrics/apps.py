@@ -1,6 +1,7 @@
 """Application configuration of the metrics."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class MetricsConfig(AppConfig):
@@ -8,3 +9,4 @@ class MetricsConfig(AppConfig):
 
     name = "apps.metrics"
     label = "metrics"
+    verbose_name = gettext_lazy("Statistics")

@@ -9,14 +9,14 @@ through the same service as the API's.
 
 from typing import Any
 
-from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin
-from apps.core.exceptions import ProblemError
-from apps.engine.errors import EngineError
+from apps.core.admin import ReadOnlyAdmin, key_of
+from apps.core.adminacts import Call, Chosen, confirmed
 from apps.pipelines.models import (
     RESULTS,
     ArchivedSegment,
@@ -31,6 +31,12 @@ from apps.pipelines.models.results.result import Result
 from apps.pipelines.services import asking, presence
 
 _MAY_RUN = "pipelines.run_pipeline"
+_RUN = key_of("run", gettext_lazy("run"))
+# The API has no address for wanting a stream: it is as much as asking for a run that does not end.
+_OF_STREAMS: dict[str, Any] = {
+    "call": Call("POST", "api/v1/pipelines/runs"),
+    "permission": _MAY_RUN,
+}
 
 
 @admin.register(PipelineRun)
@@ -44,42 +50,49 @@ class PipelineRunAdmin(ReadOnlyAdmin):
     ]  # fmt: skip
     list_filter = ["job", "state", "trigger", "requested_at"]
     search_fields = ["key__exact", "requested_by__exact"]
-    search_help_text = "A key or the name of who asked, whole."
+    search_help_text = gettext_lazy("A key or the name of who asked, whole.")
     date_hierarchy = "requested_at"
     actions = ["cancel", "rerun"]
 
-    def has_run_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who were given the right, although nobody may edit the rows."""
-        return request.user.has_perm(_MAY_RUN)
+    @confirmed(
+        description=gettext_lazy("Cancel: nothing of it is published"),
+        title=gettext_lazy("Cancel runs"),
+        said=gettext_lazy("Nothing of a run that is called off is published."),
+        button=gettext_lazy("Cancel them"),
+        call=Call("POST", "api/v1/pipelines/runs/<str:run>:cancel"),
+        permission=_MAY_RUN,
+        parts=lambda run: {"run": str(run.pk)},
+        names=lambda run: run.topics,
+    )
+    def cancel(self, request: HttpRequest, run: PipelineRun, _chosen: Chosen) -> str:
+        """Call one run off."""
+        asking.cancel(run.pk, by=actor_of(request))
+        return _("run %(number)d is called off") % {"number": run.pk}
 
-    @admin.action(description="Cancel: nothing of it is published", permissions=["run"])
-    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Call runs off."""
-        for run in queryset.order_by("pk"):
-            try:
-                asking.cancel(run.pk, by=actor_of(request))
-            except ProblemError as refusal:
-                self.message_user(request, str(refusal), messages.ERROR)
-            else:
-                self.message_user(request, f"run {run.pk} is called off", messages.SUCCESS)
-
-    @admin.action(description="Run again, in place of what is published", permissions=["run"])
-    def rerun(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Ask for the same runs anew."""
-        for run in queryset.order_by("pk"):
-            try:
-                again = asking.again(run, by=actor_of(request))
-            except (EngineError, ProblemError) as refusal:
-                self.message_user(request, f"run {run.pk}: {refusal}", messages.ERROR)
-            else:
-                self.message_user(request, f"run {again.pk} is {again.state}", messages.SUCCESS)
+    @confirmed(
+        description=gettext_lazy("Run again, in place of what is published"),
+        title=gettext_lazy("Run again"),
+        said=gettext_lazy("What such a run publishes takes the place of what is there."),
+        button=gettext_lazy("Run them"),
+        call=Call("POST", "api/v1/pipelines/runs/<str:run>:rerun"),
+        permission=_MAY_RUN,
+        parts=lambda run: {"run": str(run.pk)},
+        names=lambda run: run.topics,
+    )
+    def rerun(self, request: HttpRequest, run: PipelineRun, _chosen: Chosen) -> str:
+        """Ask for one run anew."""
+        again = asking.again(run, by=actor_of(request))
+        return _("run %(number)d is %(state)s") % {
+            "number": again.pk,
+            "state": again.get_state_display(),
+        }
 
 
 @admin.register(RunInput)
 class RunInputAdmin(ReadOnlyAdmin):
     """What went into runs."""
 
-    list_display = ["run_id", "table", "topic", "queue", "first_offset", "end_offset", "rows"]
+    list_display = [_RUN, "table", "topic", "queue", "first_offset", "end_offset", "rows"]
     list_filter = ["table"]
     search_fields = ["topic__exact", "run__id__exact"]
 
@@ -89,7 +102,7 @@ class LakeFileAdmin(ReadOnlyAdmin):
     """Files of the lake, also those that were replaced."""
 
     list_display = [
-        "id", "table", "topic", "day", "path", "rows", "size_bytes", "schema_version", "run_id",
+        "id", "table", "topic", "day", "path", "rows", "size_bytes", "schema_version", _RUN,
         "added_at", "retired_at", "deleted_at",
     ]  # fmt: skip
     list_filter = ["table", ("retired_at", admin.EmptyFieldListFilter), "day"]
@@ -100,7 +113,7 @@ class LakeFileAdmin(ReadOnlyAdmin):
 class IngestPositionAdmin(ReadOnlyAdmin):
     """How far the log has been copied."""
 
-    list_display = ["table", "topic", "queue", "next_offset", "moved_at", "run_id", "store_id"]
+    list_display = ["table", "topic", "queue", "next_offset", "moved_at", _RUN, "store_id"]
     list_filter = ["table"]
     search_fields = ["topic__exact"]
 
@@ -110,7 +123,7 @@ class ArchivedSegmentAdmin(ReadOnlyAdmin):
     """Which ranges of the log are in the archive."""
 
     list_display = [
-        "store_id", "first_log_offset", "end_log_offset", "rows", "crc32", "archived_at", "run_id",
+        "store_id", "first_log_offset", "end_log_offset", "rows", "crc32", "archived_at", _RUN,
     ]  # fmt: skip
     list_filter = ["archived_at"]
 
@@ -124,21 +137,32 @@ class PipelineStreamAdmin(ReadOnlyAdmin):
     ]  # fmt: skip
     actions = ["want", "unwant"]
 
-    def has_run_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who were given the right, although nobody may edit the rows."""
-        return request.user.has_perm(_MAY_RUN)
+    @confirmed(
+        description=gettext_lazy("Keep running, where a worker keeps streams"),
+        title=gettext_lazy("Keep streams running"),
+        said=gettext_lazy("A worker that keeps streams starts each that does not run."),
+        button=gettext_lazy("Keep them running"),
+        **_OF_STREAMS,
+    )
+    def want(self, request: HttpRequest, stream: PipelineStream, _chosen: Chosen) -> str:
+        """Have one stream kept running."""
+        presence.want_stream(stream.name, is_wanted=True, by=actor_of(request))
+        return _("%(stream)s is to be kept running") % {"stream": stream.name}
 
-    @admin.action(description="Keep running, where a worker keeps streams", permissions=["run"])
-    def want(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Have streams kept running."""
-        for stream in queryset:
-            presence.want_stream(stream.name, is_wanted=True, by=actor_of(request))
-
-    @admin.action(description="Have it end, and keep it running no more", permissions=["run"])
-    def unwant(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Have streams end."""
-        for stream in queryset:
-            presence.want_stream(stream.name, is_wanted=False, by=actor_of(request))
+    @confirmed(
+        description=gettext_lazy("Have it end, and keep it running no more"),
+        title=gettext_lazy("Have streams end"),
+        said=gettext_lazy(
+            "Each ends after its batch, and is not started again. What it has stored stays, and it "
+            "goes on from there when it is wanted again."
+        ),
+        button=gettext_lazy("Have them end"),
+        **_OF_STREAMS,
+    )
+    def unwant(self, request: HttpRequest, stream: PipelineStream, _chosen: Chosen) -> str:
+        """Have one stream end."""
+        presence.want_stream(stream.name, is_wanted=False, by=actor_of(request))
+        return _("%(stream)s is to end") % {"stream": stream.name}
 
 
 @admin.register(StreamBatch)
@@ -159,7 +183,7 @@ class ResultAdmin(ReadOnlyAdmin):
     def get_list_display(self, request: HttpRequest) -> Any:
         """Return all columns; the run is its number, which no query is needed for."""
         names = [field.name for field in self.model._meta.fields if field.name not in ("id", "run")]
-        return ["id", "run_id", *names]
+        return ["id", _RUN, *names]
 
 
 def _register(model: type[Result]) -> None:

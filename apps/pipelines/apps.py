@@ -1,6 +1,7 @@
 """Application configuration of the pipelines."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class PipelinesConfig(AppConfig):
@@ -8,3 +9,4 @@ class PipelinesConfig(AppConfig):
 
     name = "apps.pipelines"
     label = "pipelines"
+    verbose_name = gettext_lazy("Pipelines")

@@ -6,12 +6,12 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from django.http import QueryDict
-from rest_framework.exceptions import ValidationError
 
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.core.pagination import ROW_MAX
-from apps.core.queries import asked_number, asked_time_ms
+from apps.core.phrases import sentence
+from apps.core.queries import RefusedValue, asked_number, asked_time_ms
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.models.results.result import TEXT_CHARACTERS_MAX
 from apps.pipelines.selectors import results, runs
@@ -51,7 +51,10 @@ class Asked:
             )
         found = runs.run(self.run)
         if found.job != job:
-            raise ProblemError("invalid_argument", f"run {self.run} is one of {found.job}")
+            raise ProblemError(
+                "invalid_argument",
+                sentence("run %(run)s is one of %(job)s", run=self.run, job=found.job),
+            )
         return results.scope_of_run(found, topic=self.topic, group=self.group)
 
 
@@ -59,13 +62,13 @@ def asked_results(query: QueryDict) -> Asked:
     """Read `span`, `to`, `run`, `topic` and `group`; raise ValidationError for what is no such."""
     span = query.get("span", SPAN_DEFAULT)
     if span not in SPANS:
-        raise ValidationError({"span": [f"must be one of {', '.join(SPANS)}"]})
+        raise RefusedValue("span", sentence("must be one of %(known)s", known=", ".join(SPANS)))
     end_ms = asked_time_ms(query, "to")
     if end_ms is not None:
         try:
             moment(end_ms)
         except OverflowError as error:
-            raise ValidationError({"to": ["is no time there will be"]}) from error
+            raise RefusedValue("to", sentence("is no time there will be")) from error
     return Asked(
         span=span,
         run=asked_number(query, "run", lowest=1, highest=ROW_MAX),
@@ -80,13 +83,17 @@ def job_of_table(table: str) -> str:
     for job in JOBS.values():
         if table in job.writes:
             return job.name
-    raise ProblemError("not_found", f"there are no results in a table {table[:40]!r}")
+    raise ProblemError(
+        "not_found", sentence("there are no results in a table %(table)s", table=repr(table[:40]))
+    )
 
 
 def number_of(text: str, kind: str) -> int:
     """Return the number in an address; raise ProblemError `not_found` for what is none."""
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= ROW_MAX):
-        raise ProblemError("not_found", f"there is no {kind} {text[:40]!r}")
+        raise ProblemError(
+            "not_found", sentence("there is no %(kind)s %(text)s", kind=kind, text=repr(text[:40]))
+        )
     return int(text)
 
 
@@ -94,5 +101,5 @@ def _text(query: QueryDict, name: str) -> str | None:
     text = query.get(name)
     # What an inner topic is called is longer than a name that may be given.
     if text is not None and ("\0" in text or len(text) > TEXT_CHARACTERS_MAX):
-        raise ValidationError({name: ["is no name there is"]})
+        raise RefusedValue(name, sentence("is no name there is"))
     return text

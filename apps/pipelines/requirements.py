@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-JAVA_HINT = "install Java 17, such as `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
-PYSPARK_HINT = "install `pyspark>=4.2.1,<4.4`, `pandas<3` and `pyarrow` into mqweb's environment"
+from apps.core.phrases import sentence, sentences
+
+JAVA_HINT = sentence(
+    "install Java 17, such as `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
+)
+PYSPARK_HINT = sentence(
+    "install `pyspark>=4.2.1,<4.4`, `pandas<3` and `pyarrow` into mqweb's environment"
+)
 
 
 _MASTERS = re.compile(
@@ -30,15 +36,22 @@ class Requirements:
         """Return a sentence for each thing that is missing, with how to get it."""
         found = []
         if self.java is None:
-            found.append(f"Java is missing: {JAVA_HINT}")
+            found.append(sentence("Java is missing: %(hint)s", hint=JAVA_HINT))
         if self.pyspark is None or self.pyarrow is None:
             names = [
                 name
                 for name, version in (("PySpark", self.pyspark), ("PyArrow", self.pyarrow))
                 if version is None
             ]
-            verb = "is" if len(names) == 1 else "are"
-            found.append(f"{' and '.join(names)} {verb} missing: {PYSPARK_HINT}")
+            found.append(
+                sentences(
+                    "%(names)s is missing: %(hint)s",
+                    "%(names)s are missing: %(hint)s",
+                    len(names),
+                    names=" and ".join(names),
+                    hint=PYSPARK_HINT,
+                )
+            )
         return tuple(found)
 
 

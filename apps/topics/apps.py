@@ -1,6 +1,7 @@
 """Application configuration of the topics."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class TopicsConfig(AppConfig):
@@ -8,3 +9,4 @@ class TopicsConfig(AppConfig):
 
     name = "apps.topics"
     label = "topics"
+    verbose_name = gettext_lazy("Topics")

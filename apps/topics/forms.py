@@ -12,6 +12,8 @@ from apps.engine.types import Cleanup, TopicType
 from apps.topics.models import (
     EXPIRES_MS_MAX,
     EXPIRES_MS_MIN,
+    LITE_TTL_MINUTES_MAX,
+    LITE_TTL_MINUTES_MIN,
     QUEUE_COUNT_DEFAULT,
     RETENTION_MS_MAX,
     RETENTION_MS_MIN,
@@ -35,6 +37,9 @@ class SettingsForm(forms.Form):
     expires_ms = forms.IntegerField(
         min_value=EXPIRES_MS_MIN, max_value=EXPIRES_MS_MAX, required=False
     )
+    lite_ttl_minutes = forms.IntegerField(
+        min_value=LITE_TTL_MINUTES_MIN, max_value=LITE_TTL_MINUTES_MAX, required=False
+    )
     version = forms.DateTimeField(
         error_messages={"required": _("is missing: load the page again")}, required=True
     )
@@ -50,6 +55,7 @@ class SettingsForm(forms.Form):
             "drain": True if given["drain"] else None,
             "retention_ms": given["retention_ms"],
             "expires_ms": given["expires_ms"],
+            "lite_ttl_minutes": given["lite_ttl_minutes"],
             "expected": given["version"],
         }
 
@@ -66,6 +72,9 @@ class NewTopicForm(forms.Form):
     perm = forms.TypedChoiceField(choices=Perm.choices, coerce=int, initial=Perm.READ_WRITE)
     retention_ms = forms.IntegerField(
         min_value=RETENTION_MS_MIN, max_value=RETENTION_MS_MAX, required=False
+    )
+    lite_ttl_minutes = forms.IntegerField(
+        min_value=LITE_TTL_MINUTES_MIN, max_value=LITE_TTL_MINUTES_MAX, required=False
     )
 
     def clean_name(self) -> str:
@@ -87,5 +96,6 @@ class NewTopicForm(forms.Form):
             "cleanup": Cleanup(given["cleanup"]),
             "perm": given["perm"],
             "retention_ms": given["retention_ms"],
+            "lite_ttl_minutes": given["lite_ttl_minutes"],
             "expected": None,
         }

@@ -1,18 +1,22 @@
 """Topics as read: rows, with what the engine holds of each queue joined in."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
 from apps.bridge import engine as bridge
 from apps.core.exceptions import DATABASE_ERRORS
+from apps.core.phrases import sentence
 from apps.engine.api import EngineControl
 from apps.engine.codec.layout import TRACE_TOPIC
+from apps.engine.codec.litenames import is_lite, lite_parts
 from apps.engine.errors import Busy, UnknownTopic
 from apps.engine.types import QueueRange, TopicSpec
+from apps.topics import lites
 from apps.topics.draining import Unread, look_at
 from apps.topics.models import Topic
+from apps.topics.usage import readers_of
 
 # Of one topic; who has more left to wait for looks at the groups' lag.
 UNREAD_SHOWN_MAX = 100
@@ -47,6 +51,7 @@ class TopicState:
     expires_ms: int | None
     retention_ms: int | None
     cleanup: str
+    lite_ttl_minutes: int | None
     created_at: datetime | None
     updated_at: datetime | None
     queues: Sequence[QueueState]
@@ -60,6 +65,8 @@ def topic_state(name: str) -> TopicState:
     """
     if name == TRACE_TOPIC:
         return bridge.call(_traces_state)
+    if is_lite(name):
+        return bridge.call(lambda engine: _lite_state(engine, name))
     try:
         topic = Topic.objects.filter(name=name).first()
     except DATABASE_ERRORS:
@@ -68,8 +75,27 @@ def topic_state(name: str) -> TopicState:
             raise
         return found
     if topic is None:
-        raise UnknownTopic(f"there is no topic {name!r}")
+        raise UnknownTopic(sentence("there is no topic %(name)s", name=repr(name)))
     return _state(topic, _ranges([name]), _unread([topic]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicUse:
+    """What a topic holds and which groups read it, at the moment the engine was asked."""
+
+    held: int
+    readers: Sequence[str]
+
+
+def use_of(name: str) -> TopicUse:
+    """Return what goes with a topic, and from whom. Raises what the engine raises."""
+
+    def asked(engine: EngineControl) -> TopicUse:
+        queues = [*engine.topic_ranges([name]).get(name, ()), *lites.ranges_of(engine, name)]
+        held = sum(queue.max_offset - queue.min_offset for queue in queues)
+        return TopicUse(held=held, readers=readers_of(engine, name))
+
+    return bridge.call(asked)
 
 
 def exists(name: str) -> bool:
@@ -81,6 +107,16 @@ def _traces_state(engine: EngineControl) -> TopicState:
     """Return the topic that is there without a row, so that its readers find their way."""
     held = engine.queue_ranges(TRACE_TOPIC)
     return _state_of(TopicSpec(name=TRACE_TOPIC, queue_count=len(held)), held)
+
+
+def _lite_state(engine: EngineControl, name: str) -> TopicState:
+    """Return a lite topic that has messages, which has no row; raise UnknownTopic."""
+    parts = lite_parts(name)
+    parent = None if parts is None else engine.catalog.topics.get(parts[0])
+    if parent is None:
+        raise UnknownTopic(sentence("there is no topic %(name)s", name=repr(name)))
+    held = engine.queue_ranges(name)
+    return _state_of(replace(parent, name=name, queue_count=1, write_queue_count=None), held)
 
 
 def _known_state(engine: EngineControl, name: str) -> TopicState | None:
@@ -103,6 +139,7 @@ def _state_of(spec: TopicSpec, ranges: Sequence[QueueRange]) -> TopicState:
         expires_ms=None,
         retention_ms=spec.retention_ms,
         cleanup=spec.cleanup.value,
+        lite_ttl_minutes=None if spec.lite_ttl_ms is None else spec.lite_ttl_ms // 60_000,
         created_at=None,
         updated_at=None,
         queues=[_queue_state(number, held.get(number)) for number in range(spec.queue_count)],
@@ -175,6 +212,7 @@ def _state(
         expires_ms=topic.expires_ms,
         retention_ms=topic.retention_ms,
         cleanup=topic.cleanup,
+        lite_ttl_minutes=topic.lite_ttl_minutes,
         created_at=topic.created_at,
         updated_at=topic.updated_at,
         queues=[_queue_state(number, held.get(number)) for number in range(topic.queue_count)],

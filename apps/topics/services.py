@@ -17,6 +17,7 @@ from apps.clockwork.steps import Step
 from apps.core.actors import CLOCKWORK, UNNAMED
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine import limits
 from apps.engine.errors import InvalidArgument, InvalidName, UnknownTopic
 from apps.engine.types import PERM_READ, PERM_WRITE, Cleanup, TopicType
@@ -24,19 +25,23 @@ from apps.topics import queuecounts, resizing, snapshot
 from apps.topics.models import (
     EXPIRES_MS_MAX,
     EXPIRES_MS_MIN,
+    LITE_TTL_MINUTES_MAX,
+    LITE_TTL_MINUTES_MIN,
     QUEUE_COUNT_DEFAULT,
     RETENTION_MS_MAX,
     RETENTION_MS_MIN,
     MessageQueue,
     Topic,
 )
-from apps.topics.usage import Usage, usage_of
+from apps.topics.usage import Usage, readers_of, usage_of
 
-# Names the product gives itself: frames and journals, retry topics, dead letters.
-RESERVED_PREFIXES = ("rmq_sys_", "%RETRY%", "%DLQ%")
+# Names the product gives itself: frames and journals, retry topics, dead letters, lite topics.
+RESERVED_PREFIXES = ("rmq_sys_", "%RETRY%", "%DLQ%", "%LITE%")
 
 # Topics that are looked at in one step, and so deleted in one transaction.
 _EXPIRED_MAX = 500
+
+_READERS_NAMED = 5
 
 _log = logging.getLogger("mqweb.topics")
 
@@ -49,6 +54,7 @@ class Unsaid(Enum):
 
 UNSAID: Literal[Unsaid.UNSAID] = Unsaid.UNSAID
 Milliseconds = int | Literal[Unsaid.UNSAID] | None
+Minutes = int | Literal[Unsaid.UNSAID] | None
 Expected = datetime | Literal[Unsaid.UNSAID] | None
 
 
@@ -64,11 +70,19 @@ def check_name(name: str) -> None:
     """Raise InvalidName for a name that users may not give to a topic."""
     if not limits.NAME_PATTERN.fullmatch(name):
         raise InvalidName(
-            f"a topic's name has 1 to {limits.NAME_CHARACTERS_MAX} characters of "
-            "letters, digits, '%', '|', '_' and '-'"
+            sentence(
+                "a topic's name has 1 to %(name_characters_max)s characters of letters, digits, "
+                "'%%', '|', '_' and '-'",
+                name_characters_max=limits.NAME_CHARACTERS_MAX,
+            )
         )
     if name.startswith(RESERVED_PREFIXES):
-        raise InvalidName(f"names that begin with {', '.join(RESERVED_PREFIXES)} are reserved")
+        raise InvalidName(
+            sentence(
+                "names that begin with %(reserved_prefixes)s are reserved",
+                reserved_prefixes=", ".join(RESERVED_PREFIXES),
+            )
+        )
 
 
 def create_or_change_topic(
@@ -80,6 +94,7 @@ def create_or_change_topic(
     expires_ms: Milliseconds = UNSAID,
     retention_ms: Milliseconds = UNSAID,
     cleanup: Cleanup | None = None,
+    lite_ttl_minutes: Minutes = UNSAID,
     drain: bool | None = None,
     expected: Expected = UNSAID,
     by: str = UNNAMED,
@@ -90,7 +105,8 @@ def create_or_change_topic(
     For the number of queues and `drain` see `queuecounts.changed`; `resizing` does what is left.
     `expires_ms` None makes a topic that never expires; see `expire_unused_topics`. The call itself
     counts as use. `retention_ms` None keeps messages as long as the store does. `cleanup` is
-    fixed when a topic is made, and COMPACT has no `retention_ms`. `expected` is when the topic was
+    fixed when a topic is made, and COMPACT has no `retention_ms`. A topic is of type LITE from the
+    first or never, and `lite_ttl_minutes` goes with that type. `expected` is when the topic was
     last changed, as the caller knows it, or None for one that must not be there yet: what was
     changed meanwhile is refused as `conflict`, with nothing changed. Raises InvalidName and
     InvalidArgument.
@@ -98,18 +114,26 @@ def create_or_change_topic(
     check_name(name)
     with recorded(by=by, act="topic.change", kind="topic", name=name) as entry:
         _check_values(queue_count, expires_ms, retention_ms)
+        _check_lite_ttl(lite_ttl_minutes)
         # The version's row lock puts all changes of the catalog in one order.
         snapshot.raise_version()
         topic = Topic.objects.filter(name=name).first()
         _check_expected(topic, expected)
         if topic is None:
             entry.act = "topic.create"
-            topic = _created(name, queue_count, type, perm, expires_ms, retention_ms, cleanup)
+            topic = _created(
+                name, queue_count, type, perm, expires_ms, retention_ms, cleanup, lite_ttl_minutes
+            )
             changed = Changed(topic=topic, is_new=True)
         else:
             entry.before = values_of(topic)
             _check_cleanup(topic.cleanup, cleanup, retention_ms)
-            _change(topic, queue_count, type, perm, expires_ms, retention_ms, drain=drain)
+            _check_stays_lite(topic, type)
+            _check_lite(TopicType(topic.type), topic.cleanup, lite_ttl_minutes)
+            _change(
+                topic, queue_count, type, perm, expires_ms, retention_ms, lite_ttl_minutes,
+                drain=drain,
+            )  # fmt: skip
             changed = Changed(topic=topic, is_new=False)
         entry.after = values_of(topic)
         if entry.after == entry.before:
@@ -129,6 +153,7 @@ def values_of(topic: Topic) -> dict[str, object]:
         "expires_ms": topic.expires_ms,
         "retention_ms": topic.retention_ms,
         "cleanup": topic.cleanup,
+        "lite_ttl_minutes": topic.lite_ttl_minutes,
     }
 
 
@@ -136,24 +161,51 @@ def _check_values(
     queue_count: int | None, expires_ms: Milliseconds, retention_ms: Milliseconds
 ) -> None:
     if queue_count is not None and not 1 <= queue_count <= limits.QUEUE_COUNT_MAX:
-        raise InvalidArgument(f"queue_count must be from 1 to {limits.QUEUE_COUNT_MAX}")
+        raise InvalidArgument(
+            sentence(
+                "queue_count must be from 1 to %(queue_count_max)s",
+                queue_count_max=limits.QUEUE_COUNT_MAX,
+            )
+        )
     if isinstance(expires_ms, int) and not EXPIRES_MS_MIN <= expires_ms <= EXPIRES_MS_MAX:
-        raise InvalidArgument(f"expires_ms must be from {EXPIRES_MS_MIN} to {EXPIRES_MS_MAX}")
+        raise InvalidArgument(
+            sentence(
+                "expires_ms must be from %(expires_ms_min)s to %(expires_ms_max)s",
+                expires_ms_min=EXPIRES_MS_MIN,
+                expires_ms_max=EXPIRES_MS_MAX,
+            )
+        )
     if isinstance(retention_ms, int) and not RETENTION_MS_MIN <= retention_ms <= RETENTION_MS_MAX:
-        raise InvalidArgument(f"retention_ms must be from {RETENTION_MS_MIN} to {RETENTION_MS_MAX}")
+        raise InvalidArgument(
+            sentence(
+                "retention_ms must be from %(retention_ms_min)s to %(retention_ms_max)s",
+                retention_ms_min=RETENTION_MS_MIN,
+                retention_ms_max=RETENTION_MS_MAX,
+            )
+        )
 
 
-def delete_topic(*, name: str, by: str = UNNAMED) -> None:
+def delete_topic(
+    *, name: str, by: str = UNNAMED, reason: str = "", even_in_use: bool = True
+) -> None:
     """Remove a topic from the catalog; the engine keeps its messages until their segments go.
 
-    Raises UnknownTopic.
+    Raises UnknownTopic, and unless `even_in_use` a conflict where somebody reads it, or Busy while
+    the engine cannot be asked whether anybody does.
     """
-    with recorded(by=by, act="topic.delete", kind="topic", name=name) as entry:
+    with recorded(by=by, act="topic.delete", kind="topic", name=name, reason=reason) as entry:
+        readers = () if even_in_use else bridge.call(partial(readers_of, name=name))
         snapshot.raise_version()
         topic = Topic.objects.filter(name=name).first()
         if topic is None:
-            raise UnknownTopic(f"there is no topic {name!r}")
+            raise UnknownTopic(sentence("there is no topic %(name)s", name=repr(name)))
         entry.before = values_of(topic)
+        if readers:
+            named = ", ".join(readers[:_READERS_NAMED])
+            raise ProblemError(
+                "conflict",
+                sentence("topic %(name)s is in use, by %(groups)s", name=repr(name), groups=named),
+            )
         topic.delete()
         snapshot.publish_after_commit()
 
@@ -235,9 +287,11 @@ def _created(
     expires_ms: Milliseconds,
     retention_ms: Milliseconds,
     cleanup: Cleanup | None,
+    lite_ttl_minutes: Minutes,
 ) -> Topic:
     cleanup = cleanup or Cleanup.DELETE
     _check_cleanup(cleanup.value, cleanup, retention_ms)
+    _check_lite(type_ or TopicType.MIXED, cleanup.value, lite_ttl_minutes)
     queue_count = QUEUE_COUNT_DEFAULT if queue_count is None else queue_count
     topic = Topic.objects.create(
         name=name,
@@ -249,6 +303,7 @@ def _created(
         expires_ms=None if expires_ms is UNSAID else expires_ms,
         retention_ms=None if retention_ms is UNSAID else retention_ms,
         cleanup=cleanup.value,
+        lite_ttl_minutes=None if lite_ttl_minutes is UNSAID else lite_ttl_minutes,
         used_at=timezone.now(),
     )
     snapshot.add_queue_rows(topic, first=0)
@@ -260,17 +315,56 @@ def _check_expected(topic: Topic | None, expected: Expected) -> None:
     if expected is UNSAID:
         return
     if expected is None and topic is not None:
-        raise ProblemError("conflict", f"there is a topic {topic.name!r} already")
+        raise ProblemError(
+            "conflict", sentence("there is a topic %(name)s already", name=repr(topic.name))
+        )
     if expected is not None and (topic is None or topic.updated_at != expected):
-        raise ProblemError("conflict", "somebody changed the topic since you looked")
+        raise ProblemError("conflict", sentence("somebody changed the topic since you looked"))
 
 
 def _check_cleanup(fixed: str, said: Cleanup | None, retention_ms: Milliseconds) -> None:
     """Raise InvalidArgument for another way of cleaning than a topic has, or one with an age."""
     if said is not None and said.value != fixed:
-        raise InvalidArgument(f"cleanup is fixed when a topic is made; here it is {fixed!r}")
+        raise InvalidArgument(
+            sentence(
+                "cleanup is fixed when a topic is made; here it is %(fixed)s", fixed=repr(fixed)
+            )
+        )
     if fixed == Cleanup.COMPACT and isinstance(retention_ms, int):
-        raise InvalidArgument("a compacted topic keeps the newest of each key: no retention_ms")
+        raise InvalidArgument(
+            sentence("a compacted topic keeps the newest of each key: no retention_ms")
+        )
+
+
+def _check_lite_ttl(minutes: Minutes) -> None:
+    if isinstance(minutes, int) and not LITE_TTL_MINUTES_MIN <= minutes <= LITE_TTL_MINUTES_MAX:
+        raise InvalidArgument(
+            sentence(
+                "lite_ttl_minutes must be from %(lite_ttl_minutes_min)s to "
+                "%(lite_ttl_minutes_max)s",
+                lite_ttl_minutes_min=LITE_TTL_MINUTES_MIN,
+                lite_ttl_minutes_max=LITE_TTL_MINUTES_MAX,
+            )
+        )
+
+
+def _check_stays_lite(topic: Topic, said: TopicType | None) -> None:
+    """Raise InvalidArgument where a topic would begin to have lite topics, or have none any more.
+
+    What lies in its queues, or in its lite topics, could not be read.
+    """
+    if said is not None and (said is TopicType.LITE) != (topic.type == TopicType.LITE.value):
+        raise InvalidArgument(
+            sentence("a topic is of type LITE from the first or never: make another one")
+        )
+
+
+def _check_lite(type_: TopicType, cleanup: str, lite_ttl_minutes: Minutes) -> None:
+    """Raise InvalidArgument for what does not go together with lite topics, or without them."""
+    if type_ is TopicType.LITE and cleanup == Cleanup.COMPACT:
+        raise InvalidArgument(sentence("a topic of type LITE cannot be compacted"))
+    if type_ is not TopicType.LITE and isinstance(lite_ttl_minutes, int):
+        raise InvalidArgument(sentence("lite_ttl_minutes goes with the type LITE"))
 
 
 def _change(
@@ -280,21 +374,23 @@ def _change(
     perm: int | None,
     expires_ms: Milliseconds,
     retention_ms: Milliseconds,
+    lite_ttl_minutes: Minutes,
     *,
     drain: bool | None,
 ) -> None:
-    before = (topic.type, topic.perm, topic.expires_ms, topic.retention_ms)
+    before = _decided_in(topic)
     topic.type = topic.type if type_ is None else type_.value
     topic.perm = topic.perm if perm is None else perm
     topic.expires_ms = topic.expires_ms if expires_ms is UNSAID else expires_ms
     topic.retention_ms = topic.retention_ms if retention_ms is UNSAID else retention_ms
+    if lite_ttl_minutes is not UNSAID:
+        topic.lite_ttl_minutes = lite_ttl_minutes
     topic.used_at = timezone.now()
     counts = resizing.counts_of(topic)
     if queue_count is not None:
         counts = queuecounts.changed(counts, queue_count, drain=drain)
     is_resized = counts != resizing.counts_of(topic)
-    after = (topic.type, topic.perm, topic.expires_ms, topic.retention_ms)
-    if not is_resized and after == before:
+    if not is_resized and _decided_in(topic) == before:
         # The topic was used and not changed.
         topic.save(update_fields=["used_at"])
         return
@@ -302,3 +398,13 @@ def _change(
         resizing.resize(topic, counts)
     topic.save()
     MessageQueue.objects.filter(topic=topic).update(perm=topic.perm)
+
+
+def _decided_in(topic: Topic) -> tuple[object, ...]:
+    return (
+        topic.type,
+        topic.perm,
+        topic.expires_ms,
+        topic.retention_ms,
+        topic.lite_ttl_minutes,
+    )

@@ -17,6 +17,7 @@ from apps.topics.models import CatalogVersion, MessageQueue, Topic
 
 # A line of the log names so many; the console has them all.
 _NAMED_MAX = 20
+_MINUTE_MS = 60_000
 
 _log = logging.getLogger("mqweb.topics")
 
@@ -39,6 +40,9 @@ def build() -> CatalogSnapshot:
             else topic.write_queue_count,
             retention_ms=topic.retention_ms,
             cleanup=Cleanup(topic.cleanup),
+            lite_ttl_ms=None
+            if topic.lite_ttl_minutes is None
+            else topic.lite_ttl_minutes * _MINUTE_MS,
         )
         for topic in Topic.objects.order_by("name").iterator()
     }
@@ -160,6 +164,7 @@ def _make_rows(held: CatalogSnapshot) -> None:
             perm=spec.perm,
             retention_ms=spec.retention_ms,
             cleanup=spec.cleanup.value,
+            lite_ttl_minutes=None if spec.lite_ttl_ms is None else spec.lite_ttl_ms // _MINUTE_MS,
         )
         add_queue_rows(topic, first=0)
     groupsource.source().adopt(held.groups)

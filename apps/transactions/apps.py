@@ -1,6 +1,7 @@
 """Application configuration of the transactions."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class TransactionsConfig(AppConfig):
@@ -8,3 +9,4 @@ class TransactionsConfig(AppConfig):
 
     name = "apps.transactions"
     label = "transactions"
+    verbose_name = gettext_lazy("Transactions")

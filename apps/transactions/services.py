@@ -10,6 +10,7 @@ import re
 from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.clockwork.steps import Step
+from apps.core.phrases import sentence
 from apps.engine.errors import EngineError, UnknownTransaction
 from apps.engine.transactiontypes import (
     Ended,
@@ -120,13 +121,15 @@ def check_now(*, transaction_id: str, by: str) -> PendingTransaction:
     asked.
     """
     if _ID.fullmatch(transaction_id) is None:
-        raise UnknownTransaction("this is no id of a transaction")
+        raise UnknownTransaction(sentence("this is no id of a transaction"))
     with recorded(by=by, act="transaction.check", kind="transaction", name=transaction_id) as entry:
         line = _written(None, Asked.CHECK, by, transaction_id=transaction_id)
         try:
             found = bridge.call(lambda engine: engine.check_now(transaction_id))
             if found is None:
-                raise UnknownTransaction("the transaction is not pending; it may have been decided")
+                raise UnknownTransaction(
+                    sentence("the transaction is not pending; it may have been decided")
+                )
         except EngineError as error:
             _answered(line, Answer.FAILED if error.retriable else Answer.REFUSED, str(error))
             raise

@@ -9,7 +9,8 @@
 //   data-progress="a.b"   value a.b is how far this progress is, null for not known
 //   data-path="a.b"       value a.b becomes the d of this path of an SVG
 //   data-rows="a"         list a fills this table; data-id names what tells its rows apart
-//   data-updates="a"      list a has newer values of rows of this table; no row comes or goes
+//   data-updates="a"      list a has newer values of rows of this table, or of what has a data-row
+//                         within any other element; no row comes or goes
 
 import { format } from "./format.js";
 
@@ -81,7 +82,7 @@ function fillRows(table, items) {
 
 function updateRows(table, items) {
   const newer = new Map(items.map((item) => [String(item[table.dataset.id]), item]));
-  for (const row of table.tBodies) {
+  for (const row of table.tBodies ?? table.querySelectorAll("[data-row]")) {
     const item = newer.get(row.dataset.row);
     if (item !== undefined) fill(row, item);
   }

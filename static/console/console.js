@@ -5,9 +5,9 @@ import { Chart } from "./chart.js";
 import { timeOfDay } from "./format.js";
 import { keepUp } from "./refetch.js";
 import { follow } from "./socket.js";
+import { said } from "./words.js";
 
 const POINTS_MAX = 300;
-const WORDS = { live: "Live", stale: "Stale since", reconnecting: "Reconnecting, as of", still: "As of" };
 
 const main = document.getElementById("content");
 const charts = startCharts();
@@ -19,7 +19,7 @@ function startCharts() {
   if (!rates || !backlog) return [];
   return [
     new Chart(rates, {
-      label: "Messages sent and consumed per second over the last five minutes",
+      label: said("rates"),
       kind: "rate",
       series: [
         { column: 1, look: "sent" },
@@ -27,7 +27,7 @@ function startCharts() {
       ],
     }),
     new Chart(backlog, {
-      label: "Messages behind over the last five minutes, all groups",
+      label: said("backlog"),
       kind: "count",
       series: [{ column: 3, look: "behind", area: true }],
     }),
@@ -63,6 +63,7 @@ function remember({ sampled_at_ms: at, shown }, history) {
 
 function showBanner(banner) {
   const box = document.getElementById("banner");
+  if (box === null) return;
   box.hidden = banner === null;
   if (banner !== null) fill(box, banner);
 }
@@ -71,13 +72,15 @@ function showState(state) {
   const box = document.getElementById("state");
   if (box.dataset.state === state) return;
   box.dataset.state = state;
-  document.getElementById("state-word").textContent = WORDS[state];
+  document.getElementById("state-word").textContent = said(state);
 }
 
 // A page of things that are not pushed has no view; its banner is still of interest.
 const { live = "clockwork", name } = main.dataset;
 const isLive = main.dataset.live !== undefined;
-follow(name === undefined ? live : `${live}.${name}`, {
+// Who does not see the installation has no banner, and a page without a view nothing to follow.
+const hasBanner = main.dataset.banner !== "none";
+if (isLive || hasBanner) follow(name === undefined ? live : `${live}.${name}`, {
   onView: isLive ? showView : ({ banner }) => showBanner(banner),
   onState: (state) => isLive && state !== "live" && showState(state),
 });

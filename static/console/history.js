@@ -2,6 +2,7 @@
 // A slot without a sample, and one whose value nobody knows, breaks the line. Without this, the page has the server's drawing.
 
 import { format, timeOfDay } from "./format.js";
+import { partsOf, zoneName } from "./zone.js";
 
 const HEIGHT = 190;
 // Roll-ups change once a minute at the most.
@@ -79,7 +80,7 @@ class History {
     return {
       width: this.width(),
       height: HEIGHT,
-      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zoneName),
       legend: { show: false },
       cursor: { y: false },
       // A backlog begins at nothing, and so does its axis.
@@ -142,8 +143,8 @@ function short(value) {
 }
 
 function labelOf(seconds) {
-  const text = new Date(seconds * 1000).toISOString();
-  return spanMs > 86_400_000 ? text.slice(5, 10) : text.slice(11, spanMs > 3_600_000 ? 16 : 19);
+  const { day, time } = partsOf(seconds * 1000);
+  return spanMs > 86_400_000 ? day.slice(5) : time.slice(0, spanMs > 3_600_000 ? 5 : 8);
 }
 
 // A variable may hold `light-dark(...)`, which only a property that takes colours decides.

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
 from apps.alerts import selectors, services
 from apps.alerts.api.asked import AcknowledgeRequest, number_of
 from apps.alerts.api.documents import (
@@ -62,6 +63,7 @@ class AlertListView(APIView):
             subject=subject,
             before=number_after(wanted),
             lines_max=wanted.items_max + 1,
+            sight=sight_of(request._request),
         )
 
         rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
@@ -77,9 +79,9 @@ class AlertView(APIView):
         responses={200: WholeAlertDocument, **PROBLEM_RESPONSES},
         tags=["alerts"],
     )
-    def get(self, _request: Request, alert: str) -> Response:
+    def get(self, request: Request, alert: str) -> Response:
         """Return an alert, what became of it, and who was told."""
-        found = selectors.alert(number_of(alert, "alert"))
+        found = selectors.alert(number_of(alert, "alert"), sight_of(request._request))
 
         return Response(
             {

@@ -2,11 +2,15 @@
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.alerts.judging import FIRED, OPEN, State
 from apps.alerts.models import fields
 
 _STATES = [state.value for state in State]
+# Their words are those of apps/console/state_words.py.
+_STATE_CHOICES = [(name, pgettext_lazy("state", name)) for name in _STATES]
 _OPEN = [state.value for state in OPEN]
 _FIRED = [state.value for state in FIRED]
 
@@ -20,29 +24,35 @@ class Alert(models.Model):
     """
 
     rule = models.ForeignKey(
-        "alerts.AlertRule", on_delete=models.SET_NULL, null=True, related_name="alerts"
+        "alerts.AlertRule",
+        verbose_name=_("rule"),
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="alerts",
     )
-    rule_name = models.CharField(max_length=fields.NAME_CHARACTERS_MAX)
-    kind = fields.kind()
-    severity = fields.severity()
-    threshold = models.FloatField()
-    subject = fields.subject()
-    state = models.CharField(max_length=12, choices=[(name, name) for name in _STATES])
-    value = models.FloatField(null=True)
-    peak = models.FloatField(null=True)
-    pending_at = models.DateTimeField()
-    fired_at = models.DateTimeField(null=True)
-    clear_since = models.DateTimeField(null=True)
-    unknown_since = models.DateTimeField(null=True)
-    acknowledged_at = models.DateTimeField(null=True)
-    acknowledged_by = fields.actor(blank=True)
-    note = fields.text()
-    resolved_at = models.DateTimeField(null=True)
-    resolution = fields.text()
-    is_told = models.BooleanField(default=False)
+    rule_name = models.CharField(_("rule"), max_length=fields.NAME_CHARACTERS_MAX)
+    kind = fields.kind(_("kind"))
+    severity = fields.severity(_("severity"))
+    threshold = models.FloatField(_("threshold"))
+    subject = fields.subject(_("subject"))
+    state = models.CharField(_("state"), max_length=12, choices=_STATE_CHOICES)
+    value = models.FloatField(_("value"), null=True)
+    peak = models.FloatField(_("peak"), null=True)
+    pending_at = models.DateTimeField(_("pending since"))
+    fired_at = models.DateTimeField(_("fired at"), null=True)
+    clear_since = models.DateTimeField(_("clear since"), null=True)
+    unknown_since = models.DateTimeField(_("unknown since"), null=True)
+    acknowledged_at = models.DateTimeField(_("acknowledged at"), null=True)
+    acknowledged_by = fields.actor(_("acknowledged by"), blank=True)
+    note = fields.text(_("note"))
+    resolved_at = models.DateTimeField(_("over at"), null=True)
+    resolution = fields.text(_("why it is over"))
+    is_told = models.BooleanField(_("channels were told"), default=False)
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("alert")
+        verbose_name_plural = _("alerts")
         constraints = [
             models.CheckConstraint(condition=Q(state__in=_STATES), name="alert_state_is_known"),
             models.UniqueConstraint(
@@ -73,28 +83,34 @@ class Alert(models.Model):
 class AlertEvent(models.Model):
     """One change of an alert: into which state, by whom where a person did it."""
 
-    alert = models.ForeignKey(Alert, on_delete=models.CASCADE, related_name="events")
-    at = models.DateTimeField()
-    state = models.CharField(max_length=12, choices=[(name, name) for name in _STATES])
-    value = models.FloatField(null=True)
-    by = fields.actor(blank=True)
-    note = fields.text()
+    alert = models.ForeignKey(
+        Alert, verbose_name=_("alert"), on_delete=models.CASCADE, related_name="events"
+    )
+    at = models.DateTimeField(_("time"))
+    state = models.CharField(_("state"), max_length=12, choices=_STATE_CHOICES)
+    value = models.FloatField(_("value"), null=True)
+    by = fields.actor(_("who"), blank=True)
+    note = fields.text(_("note"))
 
     class Meta:
         ordering = ["id"]
+        verbose_name = _("alert event")
+        verbose_name_plural = _("alert events")
 
     def __str__(self) -> str:
         """Return state and alert."""
-        return f"{self.state}: {self.alert_id}"
+        return f"{self.get_state_display()}: {self.alert_id}"
 
 
 class Watch(models.Model):
     """When all rules were looked at last; its row is the lock of an evaluation."""
 
-    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
-    evaluated_at = models.DateTimeField(null=True)
+    id = models.PositiveSmallIntegerField("ID", primary_key=True, default=1)
+    evaluated_at = models.DateTimeField(_("evaluated at"), null=True)
 
     class Meta:
+        verbose_name = _("evaluation of alert rules")
+        verbose_name_plural = _("evaluations of alert rules")
         constraints = [models.CheckConstraint(condition=Q(id=1), name="alert_watch_is_one_row")]
 
     def __str__(self) -> str:

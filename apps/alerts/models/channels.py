@@ -5,6 +5,8 @@ Notifications are an outbox: written with the change they tell of, sent afterwar
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.kinds import Severity
 from apps.alerts.models import fields
@@ -17,10 +19,10 @@ RATE_PER_MIN_MAX = 600
 class ChannelKind(models.TextChoices):
     """How a channel is told."""
 
-    WEBHOOK = "webhook", "webhook: a JSON document"
-    DINGTALK = "dingtalk", "DingTalk robot"
-    SLACK = "slack", "Slack webhook"
-    MAIL = "mail", "mail"
+    WEBHOOK = "webhook", _("webhook: a JSON document")
+    DINGTALK = "dingtalk", _("DingTalk robot")
+    SLACK = "slack", _("Slack webhook")
+    MAIL = "mail", _("mail")
 
 
 class Channel(models.Model):
@@ -29,22 +31,26 @@ class Channel(models.Model):
     It gets alerts of `severity_min` and above, at most `rate_per_min` notifications a minute.
     """
 
-    name = models.CharField(max_length=fields.NAME_CHARACTERS_MAX, unique=True)
-    kind = models.CharField(max_length=8, choices=ChannelKind)
-    url = models.CharField(max_length=URL_CHARACTERS_MAX, blank=True)
-    recipients = models.JSONField(default=list, blank=True)
-    severity_min = fields.severity(default=Severity.INFO)
-    rate_per_min = models.PositiveIntegerField(default=30)
-    tells_end = models.BooleanField(default=True, help_text="Tell also that an alert is over.")
-    enabled = models.BooleanField(default=True)
-    version = models.PositiveIntegerField(default=1)
-    created_by = fields.actor(blank=True)
-    created_at = models.DateTimeField()
-    updated_by = fields.actor(blank=True)
-    updated_at = models.DateTimeField()
+    name = models.CharField(_("name"), max_length=fields.NAME_CHARACTERS_MAX, unique=True)
+    kind = models.CharField(_("kind"), max_length=8, choices=ChannelKind)
+    url = models.CharField(_("URL"), max_length=URL_CHARACTERS_MAX, blank=True)
+    recipients = models.JSONField(_("recipients"), default=list, blank=True)
+    severity_min = fields.severity(_("severity, at least"), default=Severity.INFO)
+    rate_per_min = models.PositiveIntegerField(_("notifications a minute, at most"), default=30)
+    tells_end = models.BooleanField(
+        _("tells the end"), default=True, help_text=_("Tell also that an alert is over.")
+    )
+    enabled = models.BooleanField(_("enabled"), default=True)
+    version = models.PositiveIntegerField(_("version"), default=1)
+    created_by = fields.actor(_("created by"), blank=True)
+    created_at = models.DateTimeField(_("created at"))
+    updated_by = fields.actor(_("updated by"), blank=True)
+    updated_at = models.DateTimeField(_("updated at"))
 
     class Meta:
         ordering = ["name"]
+        verbose_name = _("alert channel")
+        verbose_name_plural = _("alert channels")
         constraints = [
             models.CheckConstraint(
                 condition=Q(kind__in=ChannelKind.values), name="channel_kind_is_known"
@@ -68,10 +74,10 @@ class Channel(models.Model):
 class NotificationState(models.TextChoices):
     """What became of a notification."""
 
-    WAITING = "waiting"
-    SENDING = "sending", "sending: claimed by a worker"
-    SENT = "sent"
-    FAILED = "failed", "failed: given up"
+    WAITING = "waiting", pgettext_lazy("state", "waiting")
+    SENDING = "sending", _("sending: claimed by a worker")
+    SENT = "sent", pgettext_lazy("state", "sent")
+    FAILED = "failed", _("failed: given up")
 
 
 class Notification(models.Model):
@@ -80,22 +86,30 @@ class Notification(models.Model):
     `next_at` is when it is tried next; while a worker has it, when it counts as left behind.
     """
 
-    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="notifications")
+    channel = models.ForeignKey(
+        Channel, verbose_name=_("channel"), on_delete=models.CASCADE, related_name="notifications"
+    )
     alert = models.ForeignKey(
-        "alerts.Alert", on_delete=models.CASCADE, null=True, related_name="notifications"
+        "alerts.Alert",
+        verbose_name=_("alert"),
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="notifications",
     )
-    facts = models.JSONField()
+    facts = models.JSONField(_("facts"))
     state = models.CharField(
-        max_length=8, choices=NotificationState, default=NotificationState.WAITING
+        _("state"), max_length=8, choices=NotificationState, default=NotificationState.WAITING
     )
-    attempts = models.PositiveIntegerField(default=0)
-    next_at = models.DateTimeField()
-    error = fields.text()
-    created_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    next_at = models.DateTimeField(_("next try"))
+    error = fields.text(_("error"))
+    created_at = models.DateTimeField(_("created at"))
+    ended_at = models.DateTimeField(_("ended at"), null=True)
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("notification")
+        verbose_name_plural = _("notifications")
         constraints = [
             models.CheckConstraint(
                 condition=Q(state__in=NotificationState.values), name="notification_state_is_known"
@@ -117,27 +131,36 @@ class Notification(models.Model):
 
     def __str__(self) -> str:
         """Return the number and the channel."""
-        return f"notification {self.pk} to {self.channel_id}"
+        return gettext("notification %(number)s to %(channel)s") % {
+            "number": self.pk,
+            "channel": self.channel_id,
+        }
 
 
 class Delivery(models.Model):
     """One attempt at a notification: the status that was answered, or why there was none."""
 
     notification = models.ForeignKey(
-        Notification, on_delete=models.CASCADE, related_name="deliveries"
+        Notification,
+        verbose_name=_("notification"),
+        on_delete=models.CASCADE,
+        related_name="deliveries",
     )
-    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="deliveries")
-    at = models.DateTimeField()
-    is_good = models.BooleanField()
-    status = models.PositiveSmallIntegerField(null=True)
-    duration_ms = models.PositiveIntegerField()
-    error = fields.text()
+    channel = models.ForeignKey(
+        Channel, verbose_name=_("channel"), on_delete=models.CASCADE, related_name="deliveries"
+    )
+    at = models.DateTimeField(_("time"))
+    is_good = models.BooleanField(_("went well"))
+    status = models.PositiveSmallIntegerField(_("status"), null=True)
+    duration_ms = models.PositiveIntegerField(_("duration (ms)"))
+    error = fields.text(_("error"))
 
     class Meta:
         ordering = ["-id"]
-        verbose_name_plural = "deliveries"
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
         indexes = [models.Index(fields=["channel", "-at"], name="delivery_by_channel")]
 
     def __str__(self) -> str:
         """Return the notification and what came of it."""
-        return f"{self.notification_id}: {'sent' if self.is_good else self.error}"
+        return f"{self.notification_id}: {gettext('sent') if self.is_good else self.error}"

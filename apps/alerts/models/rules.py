@@ -2,6 +2,8 @@
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.alerts.kinds import THRESHOLD_MAX, Scope
 from apps.alerts.models import fields
@@ -18,24 +20,26 @@ class AlertRule(models.Model):
     look at; both are the evaluation's.
     """
 
-    name = models.CharField(max_length=fields.NAME_CHARACTERS_MAX, unique=True)
-    kind = fields.kind()
-    scope = fields.scope()
-    subject = fields.subject(blank=True)
-    threshold = models.FloatField()
-    pending_s = models.PositiveIntegerField(default=60)
-    severity = fields.severity()
-    enabled = models.BooleanField(default=True)
-    version = models.PositiveIntegerField(default=1)
-    created_by = fields.actor(blank=True)
-    created_at = models.DateTimeField()
-    updated_by = fields.actor(blank=True)
-    updated_at = models.DateTimeField()
-    looked_at = models.DateTimeField(null=True, editable=False)
-    unknown_since = models.DateTimeField(null=True, editable=False)
+    name = models.CharField(_("name"), max_length=fields.NAME_CHARACTERS_MAX, unique=True)
+    kind = fields.kind(_("kind"))
+    scope = fields.scope(_("scope"))
+    subject = fields.subject(_("subject"), blank=True)
+    threshold = models.FloatField(_("threshold"))
+    pending_s = models.PositiveIntegerField(_("must last (s)"), default=60)
+    severity = fields.severity(_("severity"))
+    enabled = models.BooleanField(_("enabled"), default=True)
+    version = models.PositiveIntegerField(_("version"), default=1)
+    created_by = fields.actor(_("created by"), blank=True)
+    created_at = models.DateTimeField(_("created at"))
+    updated_by = fields.actor(_("updated by"), blank=True)
+    updated_at = models.DateTimeField(_("updated at"))
+    looked_at = models.DateTimeField(_("last looked at"), null=True, editable=False)
+    unknown_since = models.DateTimeField(_("unknown since"), null=True, editable=False)
 
     class Meta:
         ordering = ["name"]
+        verbose_name = _("alert rule")
+        verbose_name_plural = _("alert rules")
         constraints = [
             models.CheckConstraint(
                 condition=Q(kind__in=fields.values(fields.KIND_CHOICES)), name="rule_kind_is_known"
@@ -69,19 +73,21 @@ class Silence(models.Model):
     One that was ended before its time has `ended_at` and `ended_by`.
     """
 
-    kind = fields.kind(blank=True)
-    scope = fields.scope()
-    subject = fields.subject(blank=True)
-    starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
-    reason = models.CharField(max_length=fields.TEXT_CHARACTERS_MAX)
-    created_by = fields.actor()
-    created_at = models.DateTimeField()
-    ended_at = models.DateTimeField(null=True, blank=True)
-    ended_by = fields.actor(blank=True)
+    kind = fields.kind(_("kind"), blank=True)
+    scope = fields.scope(_("scope"))
+    subject = fields.subject(_("subject"), blank=True)
+    starts_at = models.DateTimeField(_("starts at"))
+    ends_at = models.DateTimeField(_("ends at"))
+    reason = models.CharField(_("reason"), max_length=fields.TEXT_CHARACTERS_MAX)
+    created_by = fields.actor(_("created by"))
+    created_at = models.DateTimeField(_("created at"))
+    ended_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+    ended_by = fields.actor(_("ended by"), blank=True)
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("silence")
+        verbose_name_plural = _("silences")
         constraints = [
             models.CheckConstraint(
                 condition=Q(ends_at__gt=F("starts_at")), name="silence_ends_after_its_start"
@@ -101,5 +107,8 @@ class Silence(models.Model):
 
     def __str__(self) -> str:
         """Return what is silenced."""
-        whom = {Scope.ANY.value: "anything", Scope.PREFIX.value: f"{self.subject}*"}
-        return f"{self.kind or 'any kind'} of {whom.get(self.scope, self.subject)}"
+        whom = {Scope.ANY.value: gettext("anything"), Scope.PREFIX.value: f"{self.subject}*"}
+        return gettext("%(kind)s of %(whom)s") % {
+            "kind": self.get_kind_display() if self.kind else gettext("any kind"),
+            "whom": whom.get(self.scope, self.subject),
+        }

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from apps.core.phrases import sentence
+
 URL_CHARACTERS_MAX = 2_000
 _URL = re.compile(r"(https?)://([^/?#@\\]{1,260})(/[^#\\]*)?", re.ASCII)
 _PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
@@ -71,24 +73,30 @@ class Target:
 def parsed(url: str, policy: Policy) -> Target:
     """Read an address; raise RefusedTarget for what is not one, or not allowed."""
     if len(url) > URL_CHARACTERS_MAX or not _PRINTABLE.fullmatch(url):
-        raise RefusedTarget("an address has printable ASCII characters only, 2,000 at most")
+        raise RefusedTarget(
+            sentence("an address has printable ASCII characters only, 2,000 at most")
+        )
     found = _URL.fullmatch(url)
     if found is None:
-        raise RefusedTarget("an address begins with https:// and a host, without a user")
+        raise RefusedTarget(sentence("an address begins with https:// and a host, without a user"))
     scheme, authority, path = found[1], found[2], found[3] or "/"
     host, port_text = _split(authority)
     host = _host(host)
     if port_text is not None and not (_PORT.fullmatch(port_text) and int(port_text) <= 65_535):
-        raise RefusedTarget("the port is a number from 1 to 65535")
+        raise RefusedTarget(sentence("the port is a number from 1 to 65535"))
     port = _DEFAULT_PORTS[scheme] if port_text is None else int(port_text)
     is_trusted = bool({host, f"{host}:{port}"} & policy.trusted)
     if not is_trusted:
         if scheme != "https" or port != _DEFAULT_PORTS["https"]:
-            raise RefusedTarget("only https at port 443 is allowed (MQWEB_WEBHOOK_TRUSTED)")
+            raise RefusedTarget(
+                sentence("only https at port 443 is allowed (MQWEB_WEBHOOK_TRUSTED)")
+            )
         if policy.hosts and not any(
             host == allowed or host.endswith(f".{allowed}") for allowed in policy.hosts
         ):
-            raise RefusedTarget(f"{host} is not among the hosts allowed (MQWEB_WEBHOOK_HOSTS)")
+            raise RefusedTarget(
+                sentence("%(host)s is not among the hosts allowed (MQWEB_WEBHOOK_HOSTS)", host=host)
+            )
         literal = _literal(host)
         if literal is not None:
             check_public(literal)
@@ -103,7 +111,7 @@ def resolved(target: Target, resolve: Callable[[str, int], Sequence[str]]) -> li
     """
     addresses = [_address(text) for text in resolve(target.host, target.port)]
     if not addresses:
-        raise RefusedTarget(f"{target.host} has no address")
+        raise RefusedTarget(sentence("%(host)s has no address", host=target.host))
     if not target.is_trusted:
         for address in addresses:
             check_public(address)
@@ -117,7 +125,10 @@ def check_public(address: Address) -> None:
     )
     if is_refused or not address.is_global or address.is_multicast or address.is_reserved:
         raise RefusedTarget(
-            f"{address} is not a public address; MQWEB_WEBHOOK_TRUSTED names those allowed"
+            sentence(
+                "%(address)s is not a public address; MQWEB_WEBHOOK_TRUSTED names those allowed",
+                address=str(address),
+            )
         )
 
 
@@ -131,7 +142,7 @@ def _split(authority: str) -> tuple[str, str | None]:
     if authority.startswith("["):
         host, is_closed, rest = authority[1:].partition("]")
         if not is_closed or (rest and not rest.startswith(":")):
-            raise RefusedTarget("the address in brackets does not end")
+            raise RefusedTarget(sentence("the address in brackets does not end"))
         return f"[{host}]", rest[1:] if rest else None
     host, has_port, port = authority.partition(":")
     return host, port if has_port else None
@@ -152,7 +163,9 @@ def _host(text: str) -> str:
 
 
 def _refuse(text: str) -> str:
-    raise RefusedTarget(f"{text[:80]!r} is neither a host name nor an address")
+    raise RefusedTarget(
+        sentence("%(text)s is neither a host name nor an address", text=repr(text[:80]))
+    )
 
 
 def _literal(host: str) -> Address | None:

@@ -18,6 +18,7 @@ from apps.alerts.services.locking import locked_watch
 from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine.errors import InvalidArgument
 
 CHANNELS_MAX = 50
@@ -42,13 +43,25 @@ class ChannelTerms:
     def columns(self, *, url_kept: str = "") -> Mapping[str, object]:
         """Return the values by column; raise InvalidArgument for one a channel cannot have."""
         if not 1 <= len(self.name.strip()) <= len(self.name) <= NAME_CHARACTERS_MAX:
-            raise InvalidArgument(f"a name has 1 to {NAME_CHARACTERS_MAX} characters")
+            raise InvalidArgument(
+                sentence(
+                    "a name has 1 to %(name_characters_max)s characters",
+                    name_characters_max=NAME_CHARACTERS_MAX,
+                )
+            )
         if self.kind not in ChannelKind.values:
-            raise InvalidArgument(f"{self.kind!r} is no kind of channel")
+            raise InvalidArgument(sentence("%(kind)s is no kind of channel", kind=repr(self.kind)))
         if self.severity_min not in list(Severity):
-            raise InvalidArgument(f"{self.severity_min!r} is no severity")
+            raise InvalidArgument(
+                sentence("%(severity_min)s is no severity", severity_min=repr(self.severity_min))
+            )
         if not 1 <= self.rate_per_min <= RATE_PER_MIN_MAX:
-            raise InvalidArgument(f"rate_per_min is from 1 to {RATE_PER_MIN_MAX}")
+            raise InvalidArgument(
+                sentence(
+                    "rate_per_min is from 1 to %(rate_per_min_max)s",
+                    rate_per_min_max=RATE_PER_MIN_MAX,
+                )
+            )
         url = "" if self.kind == ChannelKind.MAIL else self.url or url_kept
         recipients = self.recipients if self.kind == ChannelKind.MAIL else ()
         if self.kind == ChannelKind.MAIL:
@@ -74,7 +87,13 @@ def create_channel(*, terms: ChannelTerms, by: str, now_ms: int) -> Channel:
         by=by, act="alert_channel.create", kind="alert channel", name=terms.name
     ) as entry:
         if Channel.objects.count() >= CHANNELS_MAX:
-            raise ProblemError("conflict", f"there are {CHANNELS_MAX} channels, and may be no more")
+            raise ProblemError(
+                "conflict",
+                sentence(
+                    "there are %(channels_max)s channels, and may be no more",
+                    channels_max=CHANNELS_MAX,
+                ),
+            )
         entry.after = _told(columns)
         now = moment(now_ms)
         try:
@@ -83,7 +102,9 @@ def create_channel(*, terms: ChannelTerms, by: str, now_ms: int) -> Channel:
                     **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
                 )
         except IntegrityError as error:
-            raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
+            raise ProblemError(
+                "conflict", sentence("there is a channel %(name)s already", name=repr(terms.name))
+            ) from error
 
 
 def change_channel(
@@ -99,7 +120,9 @@ def change_channel(
     ) as entry:
         kept = Channel.objects.select_for_update().filter(pk=channel_id).first()
         if kept is None:
-            raise ProblemError("not_found", f"there is no channel {channel_id}")
+            raise ProblemError(
+                "not_found", sentence("there is no channel %(channel_id)s", channel_id=channel_id)
+            )
         columns = terms.columns(url_kept=kept.url)
         entry.before = _told({name: getattr(kept, name) for name in columns})
         # Two addresses of one host look the same without what may be a secret.
@@ -110,9 +133,13 @@ def change_channel(
                     **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
                 )
         except IntegrityError as error:
-            raise ProblemError("conflict", f"there is a channel {terms.name!r} already") from error
+            raise ProblemError(
+                "conflict", sentence("there is a channel %(name)s already", name=repr(terms.name))
+            ) from error
         if not changed:
-            raise ProblemError("conflict", "somebody has changed the channel meanwhile: look again")
+            raise ProblemError(
+                "conflict", sentence("somebody has changed the channel meanwhile: look again")
+            )
         return Channel.objects.get(pk=channel_id)
 
 
@@ -124,7 +151,9 @@ def delete_channel(*, channel_id: int, by: str) -> None:
         locked_watch()
         found = Channel.objects.select_for_update().filter(pk=channel_id).first()
         if found is None:
-            raise ProblemError("not_found", f"there is no channel {channel_id}")
+            raise ProblemError(
+                "not_found", sentence("there is no channel %(channel_id)s", channel_id=channel_id)
+            )
         entry.name = found.name
         entry.before = _told({name: getattr(found, name) for name in _COLUMNS})
         found.delete()
@@ -140,7 +169,9 @@ def try_channel(*, channel_id: int, by: str, now_ms: int) -> Notification:
     ) as entry:
         channel = Channel.objects.filter(pk=channel_id).first()
         if channel is None:
-            raise ProblemError("not_found", f"there is no channel {channel_id}")
+            raise ProblemError(
+                "not_found", sentence("there is no channel %(channel_id)s", channel_id=channel_id)
+            )
         now = moment(now_ms)
         made = Notification.objects.create(
             channel=channel,
@@ -161,7 +192,12 @@ def _told(columns: Mapping[str, object]) -> Mapping[str, object]:
 
 def _check_url(url: str) -> None:
     if not url or len(url) > URL_CHARACTERS_MAX:
-        raise InvalidArgument(f"an address has 1 to {URL_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "an address has 1 to %(url_characters_max)s characters",
+                url_characters_max=URL_CHARACTERS_MAX,
+            )
+        )
     try:
         parsed(url, policy.configured())
     except RefusedTarget as refusal:
@@ -170,9 +206,15 @@ def _check_url(url: str) -> None:
 
 def _check_recipients(recipients: tuple[str, ...]) -> None:
     if not 1 <= len(recipients) <= RECIPIENTS_MAX:
-        raise InvalidArgument(f"mail goes to 1 to {RECIPIENTS_MAX} recipients")
+        raise InvalidArgument(
+            sentence(
+                "mail goes to 1 to %(recipients_max)s recipients", recipients_max=RECIPIENTS_MAX
+            )
+        )
     for recipient in recipients:
         try:
             validate_email(recipient)
         except ValidationError as error:
-            raise InvalidArgument(f"{recipient!r} is no address of mail") from error
+            raise InvalidArgument(
+                sentence("%(recipient)s is no address of mail", recipient=repr(recipient))
+            ) from error

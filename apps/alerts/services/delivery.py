@@ -8,12 +8,14 @@ same id, and is never left out.
 import smtplib
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.conf import settings
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
+from django.utils import translation
 
 from apps.alerts.models import Channel, ChannelKind, Delivery, Notification, NotificationState
 from apps.alerts.models.fields import TEXT_CHARACTERS_MAX
@@ -126,20 +128,23 @@ def _sent(notification: Notification, post: Post) -> _Outcome:
         return _Outcome(is_good=False, error="the channel is disabled", is_final=True)
     if channel.kind == ChannelKind.MAIL:
         return _mailed(notification)
-    match channel.kind:
-        case ChannelKind.DINGTALK:
-            body = shapes.as_dingtalk(notification.facts)
-        case ChannelKind.SLACK:
-            body = shapes.as_slack(notification.facts)
-        case _:
-            body = shapes.as_webhook(notification.facts, notification_id=notification.pk)
     try:
-        answer = post(channel.url, body)
+        answer = post(channel.url, _body(notification))
     except RefusedTarget as refusal:
         return _Outcome(is_good=False, error=str(refusal), is_final=True)
     except posting.PostFailed as failure:
         return _Outcome(is_good=False, error=str(failure))
     return _judged(channel, answer)
+
+
+def _body(notification: Notification) -> bytes:
+    with translation.override(settings.MQWEB.telling.language):
+        match notification.channel.kind:
+            case ChannelKind.DINGTALK:
+                return shapes.as_dingtalk(notification.facts)
+            case ChannelKind.SLACK:
+                return shapes.as_slack(notification.facts)
+    return shapes.as_webhook(notification.facts, notification_id=notification.pk)
 
 
 def _post(url: str, body: bytes) -> posting.Answer:
@@ -165,16 +170,29 @@ def _mailed(notification: Notification) -> _Outcome:
     if not settings.MQWEB.telling.mail_host:
         error = "no mail server is set (MQWEB_MAIL_HOST)"
         return _Outcome(is_good=False, error=error, is_final=True)
+    with translation.override(settings.MQWEB.telling.language):
+        subject = shapes.subject_of(notification.facts)
+        body = shapes.text_of(notification.facts)
+    connection = get_connection()
     message = EmailMessage(
-        subject=shapes.subject_of(notification.facts),
-        body=shapes.text_of(notification.facts),
+        subject=subject,
+        body=body,
         from_email=settings.DEFAULT_FROM_EMAIL,
         to=list(notification.channel.recipients),
+        connection=connection,
     )
     try:
         message.send()
     except (OSError, smtplib.SMTPException) as error:
         return _Outcome(is_good=False, error=f"{type(error).__name__}: {error}")
+    except UnicodeEncodeError:
+        # Said without the error, which would show what cannot be sent.
+        error_text = "MQWEB_MAIL_USER or MQWEB_MAIL_PASSWORD has letters that mail cannot carry"
+        return _Outcome(is_good=False, error=error_text, is_final=True)
+    finally:
+        # A login that was refused leaves the connection open.
+        with suppress(OSError, smtplib.SMTPException):
+            connection.close()
     return _Outcome(is_good=True)
 
 

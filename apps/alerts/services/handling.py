@@ -7,6 +7,7 @@ from apps.alerts.services.locking import locked_watch
 from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine.errors import InvalidArgument
 
 
@@ -17,19 +18,28 @@ def acknowledge(*, alert_id: int, note: str = "", by: str, now_ms: int) -> Alert
     that is too long.
     """
     if len(note) > TEXT_CHARACTERS_MAX:
-        raise InvalidArgument(f"a note has at most {TEXT_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a note has at most %(text_characters_max)s characters",
+                text_characters_max=TEXT_CHARACTERS_MAX,
+            )
+        )
     with recorded(
         by=by, act="alert.acknowledge", kind="alert", name=str(alert_id), reason=note
     ) as entry:
         locked_watch()
         alert = Alert.objects.filter(pk=alert_id).first()
         if alert is None:
-            raise ProblemError("not_found", f"there is no alert {alert_id}")
+            raise ProblemError(
+                "not_found", sentence("there is no alert %(alert_id)s", alert_id=alert_id)
+            )
         if alert.state == State.ACKNOWLEDGED:
             entry.forget()
             return alert
         if alert.state != State.FIRING:
-            raise ProblemError("conflict", f"the alert is {alert.state}, it does not fire")
+            raise ProblemError(
+                "conflict", sentence("the alert is %(state)s, it does not fire", state=alert.state)
+            )
         told = {"rule": alert.rule_name, "subject": alert.subject, "value": alert.value}
         entry.before = {**told, "state": alert.state}
         entry.after = {**told, "state": State.ACKNOWLEDGED.value}

@@ -20,6 +20,7 @@ from apps.alerts.services.locking import locked_watch
 from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine.errors import InvalidArgument
 
 # An evaluation looks at every one.
@@ -48,18 +49,29 @@ class RuleTerms:
     def columns(self) -> Mapping[str, object]:
         """Return the values by column; raise InvalidArgument for one a rule cannot have."""
         if not 1 <= len(self.name.strip()) <= len(self.name) <= NAME_CHARACTERS_MAX:
-            raise InvalidArgument(f"a name has 1 to {NAME_CHARACTERS_MAX} characters")
+            raise InvalidArgument(
+                sentence(
+                    "a name has 1 to %(name_characters_max)s characters",
+                    name_characters_max=NAME_CHARACTERS_MAX,
+                )
+            )
         if self.kind not in list(Kind):
-            raise InvalidArgument(f"{self.kind!r} is no kind of alert")
+            raise InvalidArgument(sentence("%(kind)s is no kind of alert", kind=repr(self.kind)))
         if self.severity not in list(Severity):
-            raise InvalidArgument(f"{self.severity!r} is no severity")
+            raise InvalidArgument(
+                sentence("%(severity)s is no severity", severity=repr(self.severity))
+            )
         check_scope(self.scope, self.subject)
         if self.scope != Scope.ANY and not KINDS[Kind(self.kind)].by_group:
-            raise InvalidArgument(f"{self.kind} is about the broker, not about a group")
+            raise InvalidArgument(
+                sentence("%(kind)s is about the broker, not about a group", kind=self.kind)
+            )
         if not 0 < self.threshold <= THRESHOLD_MAX:
-            raise InvalidArgument("a threshold is more than 0")
+            raise InvalidArgument(sentence("a threshold is more than 0"))
         if not 0 <= self.pending_s <= PENDING_S_MAX:
-            raise InvalidArgument(f"pending_s is from 0 to {PENDING_S_MAX}")
+            raise InvalidArgument(
+                sentence("pending_s is from 0 to %(pending_s_max)s", pending_s_max=PENDING_S_MAX)
+            )
         return {
             "name": self.name,
             "kind": self.kind,
@@ -87,11 +99,18 @@ class SilenceTerms:
 def check_scope(scope: str, subject: str) -> None:
     """Raise InvalidArgument for a scope without its subject, or the other way round."""
     if scope not in list(Scope):
-        raise InvalidArgument(f"{scope!r} is no scope: any, prefix or name")
+        raise InvalidArgument(
+            sentence("%(scope)s is no scope: any, prefix or name", scope=repr(scope))
+        )
     if (scope == Scope.ANY) != (subject == ""):
-        raise InvalidArgument("a prefix or a name needs a subject, and any has none")
+        raise InvalidArgument(sentence("a prefix or a name needs a subject, and any has none"))
     if len(subject) > SUBJECT_CHARACTERS_MAX or "\0" in subject:
-        raise InvalidArgument(f"a subject has at most {SUBJECT_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a subject has at most %(subject_characters_max)s characters",
+                subject_characters_max=SUBJECT_CHARACTERS_MAX,
+            )
+        )
 
 
 def create_rule(*, terms: RuleTerms, by: str, now_ms: int) -> AlertRule:
@@ -102,7 +121,12 @@ def create_rule(*, terms: RuleTerms, by: str, now_ms: int) -> AlertRule:
     columns = terms.columns()
     with recorded(by=by, act="alert_rule.create", kind="alert rule", name=terms.name) as entry:
         if AlertRule.objects.count() >= RULES_MAX:
-            raise ProblemError("conflict", f"there are {RULES_MAX} rules, and there may be no more")
+            raise ProblemError(
+                "conflict",
+                sentence(
+                    "there are %(rules_max)s rules, and there may be no more", rules_max=RULES_MAX
+                ),
+            )
         entry.after = columns
         now = moment(now_ms)
         try:
@@ -111,7 +135,9 @@ def create_rule(*, terms: RuleTerms, by: str, now_ms: int) -> AlertRule:
                     **columns, created_by=by, created_at=now, updated_by=by, updated_at=now
                 )
         except IntegrityError as error:
-            raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
+            raise ProblemError(
+                "conflict", sentence("there is a rule %(name)s already", name=repr(terms.name))
+            ) from error
 
 
 def change_rule(*, rule_id: int, terms: RuleTerms, version: int, by: str, now_ms: int) -> AlertRule:
@@ -132,7 +158,9 @@ def change_rule(*, rule_id: int, terms: RuleTerms, version: int, by: str, now_ms
                     **columns, version=version + 1, updated_by=by, updated_at=moment(now_ms)
                 )
         except IntegrityError as error:
-            raise ProblemError("conflict", f"there is a rule {terms.name!r} already") from error
+            raise ProblemError(
+                "conflict", sentence("there is a rule %(name)s already", name=repr(terms.name))
+            ) from error
         if not changed:
             _refuse_change("rule", rule_id, found is not None)
         return AlertRule.objects.get(pk=rule_id)
@@ -144,7 +172,9 @@ def delete_rule(*, rule_id: int, by: str) -> None:
         locked_watch()
         found = AlertRule.objects.select_for_update().filter(pk=rule_id).first()
         if found is None:
-            raise ProblemError("not_found", f"there is no rule {rule_id}")
+            raise ProblemError(
+                "not_found", sentence("there is no rule %(rule_id)s", rule_id=rule_id)
+            )
         entry.name = found.name
         entry.before = {name: getattr(found, name) for name in _RULE_COLUMNS}
         found.delete()
@@ -154,13 +184,23 @@ def create_silence(*, terms: SilenceTerms, by: str, now_ms: int) -> Silence:
     """Have nobody be told of some alerts for a time. Raises InvalidArgument."""
     check_scope(terms.scope, terms.subject)
     if terms.kind and terms.kind not in list(Kind):
-        raise InvalidArgument(f"{terms.kind!r} is no kind of alert")
+        raise InvalidArgument(sentence("%(kind)s is no kind of alert", kind=repr(terms.kind)))
     if not 1 <= len(terms.reason.strip()) <= len(terms.reason) <= TEXT_CHARACTERS_MAX:
-        raise InvalidArgument(f"a reason has 1 to {TEXT_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a reason has 1 to %(text_characters_max)s characters",
+                text_characters_max=TEXT_CHARACTERS_MAX,
+            )
+        )
     if not max(terms.starts_ms, now_ms) < terms.ends_ms:
-        raise InvalidArgument("a silence ends after it begins, and not before now")
+        raise InvalidArgument(sentence("a silence ends after it begins, and not before now"))
     if terms.ends_ms - terms.starts_ms > SILENCE_MS_MAX:
-        raise InvalidArgument(f"a silence is at most {SILENCE_MS_MAX // 86_400_000} days long")
+        raise InvalidArgument(
+            sentence(
+                "a silence is at most %(silence_ms_max)s days long",
+                silence_ms_max=SILENCE_MS_MAX // 86400000,
+            )
+        )
     with recorded(
         by=by, act="silence.create", kind="silence", name="", reason=terms.reason
     ) as entry:
@@ -185,9 +225,11 @@ def end_silence(*, silence_id: int, by: str, now_ms: int) -> Silence:
     with recorded(by=by, act="silence.end", kind="silence", name=str(silence_id)) as entry:
         found = Silence.objects.select_for_update().filter(pk=silence_id).first()
         if found is None:
-            raise ProblemError("not_found", f"there is no silence {silence_id}")
+            raise ProblemError(
+                "not_found", sentence("there is no silence %(silence_id)s", silence_id=silence_id)
+            )
         if found.ended_at is not None or found.ends_at <= now:
-            raise ProblemError("conflict", "the silence is over")
+            raise ProblemError("conflict", sentence("the silence is over"))
         entry.before = _silenced(found)
         found.ended_at, found.ended_by = now, by
         found.save(update_fields=["ended_at", "ended_by"])
@@ -208,5 +250,9 @@ def _silenced(silence: Silence) -> Mapping[str, object]:
 
 def _refuse_change(what: str, number: int, is_there: bool) -> None:
     if not is_there:
-        raise ProblemError("not_found", f"there is no {what} {number}")
-    raise ProblemError("conflict", f"somebody has changed the {what} meanwhile: look again")
+        raise ProblemError(
+            "not_found", sentence("there is no %(what)s %(number)s", what=what, number=number)
+        )
+    raise ProblemError(
+        "conflict", sentence("somebody has changed the %(what)s meanwhile: look again", what=what)
+    )

@@ -46,8 +46,9 @@ def facts_of(alert: Alert, event: str) -> dict[str, object]:
         "peak": alert.peak,
         "threshold": alert.threshold,
         "unit": unit,
-        "summary": f"{alert.rule_name}: {alert.subject} has {written(alert.value, unit)}, "
-        f"from {written(alert.threshold, unit)} on it fires",
+        # For programs; whoever is a person is told in the language that is set.
+        "summary": f"{alert.rule_name}: {alert.subject} has {_english(alert.value, unit)}, "
+        f"from {_english(alert.threshold, unit)} on it fires",
         "pending_at": rfc3339(alert.pending_at),
         "fired_at": rfc3339_or_none(alert.fired_at),
         "resolved_at": rfc3339_or_none(alert.resolved_at),
@@ -63,9 +64,16 @@ def trial_facts(channel: Channel, *, by: str, now_ms: int) -> Mapping[str, objec
         "alert_id": None,
         "severity": channel.severity_min,
         "summary": f"A test of the channel {channel.name}, asked for by {by}",
+        "channel": channel.name,
+        "by": by,
         "at": rfc3339(moment(now_ms)),
         "path": f"/alerts/channels/{channel.pk}",
     }
+
+
+def _english(value: float | None, unit: str) -> str:
+    said = written(value, unit)
+    return said if isinstance(said, str) else said.english
 
 
 def _write(alerts: Sequence[Alert], event: str, channels: Iterable[Channel], now_ms: int) -> None:

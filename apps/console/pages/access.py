@@ -10,18 +10,21 @@ from urllib.parse import quote
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.access import accounts, asking, policy, selectors, tokens
+from apps.access import accounts, asking, factors, policy, selectors, sessions, tokens
 from apps.access.models import ApiToken, Grant
 from apps.console.pages.common import Told, console_action
+from apps.console.pages.sessionrows import session_row
+from apps.console.refusals import sentence_of
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339_or_none
+from apps.core.phrases import sentence
 from apps.engine.errors import EngineError, InvalidArgument
 
 ACCOUNTS_SHOWN = 100
@@ -39,6 +42,7 @@ def access(request: HttpRequest) -> HttpResponse:
     rows = found[:ACCOUNTS_SHOWN]
     newest = selectors.tokens(tokens_max=LINES_SHOWN)
     values = {
+        "lines_shown": LINES_SHOWN,
         "accounts": [_account_row(user) for user in rows],
         "after": rows[-1].get_username() if len(found) > ACCOUNTS_SHOWN else None,
         "is_first": not after,
@@ -56,6 +60,7 @@ def account(request: HttpRequest, *, name: str) -> HttpResponse:
         user = selectors.account(name)
     except ProblemError as refusal:
         raise Http404 from refusal
+    key = request.session.session_key
     values = {
         "account": {
             "name": name,
@@ -67,6 +72,9 @@ def account(request: HttpRequest, *, name: str) -> HttpResponse:
         },
         "grants": [_grant_row(row) for row in selectors.grants(name=name, grants_max=LINES_SHOWN)],
         "tokens": [_token_row(row) for row in selectors.tokens(name=name, tokens_max=LINES_SHOWN)],
+        "sessions": [session_row(row, key) for row in sessions.of_account(user)],
+        "factor": factors.is_on(user),
+        "is_own": user.pk == request.user.pk,
         "lines_shown": LINES_SHOWN,
         "roles": list(policy.Role),
         "kinds": [
@@ -123,6 +131,32 @@ def password(request: HttpRequest, *, name: str) -> Told:
             name=name, password=request.POST.get("password", ""), by=actor_of(request)
         )
         return gettext("The password is set; sessions of %(name)s have ended.") % {"name": name}
+
+    return _done(do, back=_address(name))
+
+
+@console_action
+def end_sessions(request: HttpRequest, *, name: str) -> Told:
+    """End all sessions of an account; of one's own all but this one."""
+
+    def do() -> str:
+        user = selectors.account(name)
+        key = request.session.session_key if user.pk == request.user.pk else None
+        count = sessions.end_all(user=user, by=actor_of(request), but=key)
+        text = ngettext("%(count)d session has ended.", "%(count)d sessions have ended.", count)
+        return text % {"count": count}
+
+    return _done(do, back=_address(name))
+
+
+@console_action
+def second_factor_off(request: HttpRequest, *, name: str) -> Told:
+    """Turn the second factor of somebody else off, who has lost it."""
+
+    def do() -> str:
+        user, by = selectors.account(name), actor_of(request)
+        factors.turn_off_another(user=user, asking_id=request.user.pk, by=by)
+        return gettext("%(name)s signs in with a password alone.") % {"name": name}
 
     return _done(do, back=_address(name))
 
@@ -200,9 +234,9 @@ def issue_token(request: HttpRequest, *, name: str) -> HttpResponse:
             expires_at=_expires_at(request),
             by=actor_of(request),
         )
-        values |= {"secret": issued.secret, "token": _token_row(issued.row)}
+        values |= {"secret": issued.secret, "keys": issued.keys, "token": _token_row(issued.row)}
     except (EngineError, ProblemError) as refusal:
-        values |= {"trouble": _sentence(str(refusal))}
+        values |= {"trouble": sentence_of(refusal)}
         status = 400
     return render(request, "console/access/token.html", values, status=status)
 
@@ -227,7 +261,8 @@ def _expires_at(request: HttpRequest) -> datetime | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= _DAYS_MAX):
-        raise InvalidArgument(f"a token lives 1 to {_DAYS_MAX} days, or for ever")
+        text = sentence("a token lives 1 to %(days)s days, or for ever", days=_DAYS_MAX)
+        raise InvalidArgument(text)
     return moment(asking.clock.wall_ms()) + timedelta(days=int(text))
 
 
@@ -235,18 +270,14 @@ def _role(request: HttpRequest) -> policy.Role:
     try:
         return policy.Role(request.POST.get("role", ""))
     except ValueError:
-        raise InvalidArgument("there is no such role") from None
+        raise InvalidArgument(sentence("there is no such role")) from None
 
 
 def _done(do: Callable[[], str], *, back: str, good: str | None = None) -> Told:
     try:
         return Told(text=do(), back=good or back)
     except (EngineError, ProblemError) as refusal:
-        return Told(text=_sentence(str(refusal)), back=back, is_good=False)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+        return Told(text=sentence_of(refusal), back=back, is_good=False)
 
 
 def _address(name: str) -> str:

@@ -16,6 +16,7 @@ from apps.audit import selectors
 from apps.audit.acts import ACTS
 from apps.audit.asked import FIELDS, OBJECTS, asked_filter
 from apps.audit.models import AuditEntry, Result
+from apps.audit.words import act, door
 from apps.console import audit as shown
 from apps.console.pages.searching import given, refusal_of
 from apps.console.pages.times import entered_time_ms
@@ -54,9 +55,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     values = {
         "entered": dict(entered),
         "search": urlencode(entered),
-        "acts": [*OBJECTS, *sorted(ACTS)],
+        "acts": [(name, act(name)) for name in (*OBJECTS, *sorted(ACTS))],
         "results": Result.values,
-        "doors": [door.value for door in Door],
+        "doors": [(found.value, door(found.value)) for found in Door],
         "trouble": trouble,
         "found": None
         if found is None

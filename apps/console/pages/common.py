@@ -11,8 +11,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from apps.access.asking import sight_of
 from apps.console.board import Posted, board
-from apps.engine.errors import EngineError
 
 RETRY_AFTER_S = 2
 
@@ -29,7 +29,8 @@ class Page:
 def console_page(describe: Callable[..., Page]) -> Callable[..., HttpResponse]:
     """Make a Django view of a function that describes a page of the newest picture.
 
-    The function is given the post and the parts of the address. Without an open engine it is not
+    The function is given the post, as far as whoever looks may see it, and the parts of the
+    address. Without an open engine it is not
     asked, and the answer is a page that says so, with status 503.
     """
 
@@ -92,17 +93,14 @@ def led_back(request: HttpRequest, told: Told) -> HttpResponse:
     return HttpResponseRedirect(told.back, status=303)
 
 
-def refusal_text(error: EngineError) -> str:
-    """Return what to tell whoever pressed a button that the engine did not carry out."""
-    text = str(error)
-    said = f"{text[:1].upper()}{text[1:]}".rstrip(".")
-    if error.retriable:
-        return f"{said}. It may have been done or not; to ask for the same again is safe."
-    return f"{said}."
+def posted_for(request: HttpRequest) -> Posted | None:
+    """Return the newest picture as far as whoever looks may see it; None without an engine."""
+    posted = board.latest()
+    return None if posted is None else posted.seen_by(sight_of(request))
 
 
 def _rendered(request: HttpRequest, describe: Callable[[Posted], Page]) -> HttpResponse:
-    posted = board.latest()
+    posted = posted_for(request)
     if posted is None:
         return no_engine(request)
 

@@ -10,22 +10,28 @@ from urllib.parse import quote, urlencode
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, QueryDict
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 
+from apps.access.asking import sight_of
+from apps.access.policy import group
 from apps.console import deadletters as shown
 from apps.console.board import Posted
 from apps.console.jobwatch import revision_of
-from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
+from apps.console.pages.common import Page, Told, asking_page, console_action
 from apps.console.pages.searching import given, refusal_of
+from apps.console.pages.times import entered_time_ms
+from apps.console.refusals import field, not_done, refusal_text, why
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.queries import asked_number
 from apps.deadletters import selectors, services
-from apps.deadletters.asked import asked_filter, number_of
+from apps.deadletters.asked import asked_filter, check_contents, number_of
 from apps.deadletters.attempts import attempts_of
-from apps.deadletters.filters import IDS_MAX, letters_by_id
+from apps.deadletters.filters import IDS_MAX, LetterFilter, letters_by_id
 from apps.deadletters.forms import DiscardForm, ResendForm
 from apps.deadletters.models import DeadLetter, State
+from apps.deadletters.permitted import job_to_cancel
 from apps.deadletters.services.requests import plan_of
 from apps.deadletters.targets import check_target
 from apps.engine.errors import EngineError
@@ -46,16 +52,19 @@ class Chosen:
 
 
 @asking_page
-def dead_letters(posted: Posted, _request: HttpRequest) -> Page:
-    """Show which groups have dead letters, and the last jobs."""
+def dead_letters(posted: Posted, request: HttpRequest) -> Page:
+    """Show which groups have dead letters, and the last jobs, as far as their groups are shown."""
     now_ms = posted.snapshot["sampled_at_ms"]
-    groups = selectors.groups_with_letters()
+    sight = sight_of(request)
+    groups = [found for found in selectors.groups_with_letters() if sight.group(found.group)]
     return Page(
         template="console/dead_letters.html",
         values={
             "groups": [shown.group_row(found, now_ms=now_ms) for found in groups],
+            "jobs_max": JOBS_SHOWN,
             "jobs": [
-                shown.job_row(job, now_ms=now_ms) for job in selectors.jobs(lines_max=JOBS_SHOWN)
+                shown.job_row(job, now_ms=now_ms)
+                for job in selectors.jobs(sight=sight, lines_max=JOBS_SHOWN)
             ],
         },
     )
@@ -68,9 +77,12 @@ def group_letters(posted: Posted, request: HttpRequest, *, name: str) -> Page:
     found: list[DeadLetter] | None = None
     total, trouble = None, ""
     query = given(request.GET)
+    sight = sight_of(request)
+    peeks = sight.peeks(group(name))
+    check_contents(query, peeks=peeks)
     try:
         before = asked_number(query, "before", lowest=0, highest=_NUMBER_MAX)
-        letters = asked_filter(query).letters(name)
+        letters = _asked_filter(query).letters(name)
         total = letters.count()
         behind = letters if before is None else letters.filter(pk__lt=before)
         found = list(behind[: LETTERS_SHOWN + 1])
@@ -88,15 +100,16 @@ def group_letters(posted: Posted, request: HttpRequest, *, name: str) -> Page:
             "search": urlencode(entered),
             "found": None
             if found is None
-            else [shown.letter_row(row, now_ms=now_ms) for row in rows],
+            else [shown.letter_row(row, now_ms=now_ms, peeks=peeks) for row in rows],
             "total": total,
             "trouble": trouble,
             "next_query": urlencode([*entered, ("before", rows[-1].pk)]) if has_more else "",
             "origins": selectors.origins(name),
-            "reasons": selectors.reasons(name),
+            "reasons": selectors.reasons(name) if peeks else (),
+            "jobs_max": JOBS_SHOWN,
             "jobs": [
                 shown.job_row(job, now_ms=now_ms)
-                for job in selectors.jobs(group=name, lines_max=JOBS_SHOWN)
+                for job in selectors.jobs(sight=sight, group=name, lines_max=JOBS_SHOWN)
             ],
         },
     )
@@ -114,7 +127,7 @@ def letter(posted: Posted, _request: HttpRequest, *, name: str, number: int) -> 
     try:
         body = selectors.body_of(found)
     except EngineError as error:
-        trouble = f"The body cannot be read: {error}."
+        trouble = _("The body cannot be read: %(why)s.") % {"why": why(error)}
     return Page(
         template="console/letter.html",
         values={
@@ -122,7 +135,7 @@ def letter(posted: Posted, _request: HttpRequest, *, name: str, number: int) -> 
             "row": shown.letter_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
             "attempts": attempts_of(found),
             "body": None if body is None else shown.body_row(body),
-            "trouble": trouble or ("" if body else "The log does not hold it any more."),
+            "trouble": trouble or ("" if body else _("The log does not hold it any more.")),
         },
     )
 
@@ -178,12 +191,12 @@ def resend(request: HttpRequest, *, name: str) -> Told:
     except EngineError as error:
         return Told(text=refusal_text(error), back=back, is_good=False)
     except ProblemError as refusal:
-        return Told(text=f"Nothing was done: {refusal}.", back=back, is_good=False)
+        return Told(text=not_done(refusal), back=back, is_good=False)
     told = (
-        f"{job.total} would be sent; nothing was changed."
+        _("%(count)s would be sent; nothing was changed.")
         if job.dry_run
-        else f"{job.total} taken by job {job.pk}; it begins within seconds."
-    )
+        else _("%(count)s taken by job %(job)s; it begins within seconds.")
+    ) % {"count": job.total, "job": job.pk}
     return Told(text=told, back=f"/jobs/{job.pk}")
 
 
@@ -205,21 +218,22 @@ def discard(request: HttpRequest, *, name: str) -> Told:
         by=actor_of(request),
         criteria=chosen.criteria,
     )
-    return Told(text=f"{count} discarded. The log keeps them.", back=back)
+    return Told(text=_("%(count)s discarded. The log keeps them.") % {"count": count}, back=back)
 
 
 @asking_page
-def job(posted: Posted, _request: HttpRequest, *, number: int) -> Page:
+def job(posted: Posted, request: HttpRequest, *, number: int) -> Page:
     """Show how far a job is, and the letters it could not send."""
+    sight = sight_of(request)
     try:
-        found = selectors.job(number)
+        found = selectors.job(number, sight)
     except ProblemError:
         return Page(template="console/no_job.html", values={"number": number}, status=404)
     return Page(
         template="console/job.html",
         values={
             "job": shown.job_row(found, now_ms=posted.snapshot["sampled_at_ms"]),
-            "criteria": shown.criteria_text(found),
+            "criteria": shown.criteria_text(found, peeks=sight.peeks(group(found.group))),
             "revision": revision_of(found),
             "troubles": [shown.trouble_row(trouble) for trouble in selectors.troubles(found)],
         },
@@ -231,10 +245,11 @@ def cancel(request: HttpRequest, *, number: int) -> Told:
     """Call a job off."""
     back = f"/jobs/{number}"
     try:
-        services.cancel(job_id=min(number, _NUMBER_MAX), by=actor_of(request))
+        found = job_to_cancel(request, number)
+        services.cancel(job_id=found.pk, by=actor_of(request))
     except ProblemError as refusal:
-        return Told(text=f"Nothing was done: {refusal}.", back=back, is_good=False)
-    return Told(text="Called off: what was not sent waits again.", back=back)
+        return Told(text=not_done(refusal), back=back, is_good=False)
+    return Told(text=_("Called off: what was not sent waits again."), back=back)
 
 
 def _chosen(group: str, query: QueryDict) -> Chosen:
@@ -250,7 +265,7 @@ def _chosen(group: str, query: QueryDict) -> Chosen:
             criteria={"ids": ids},
         )
     entered = given(query)
-    wanted = asked_filter(entered)
+    wanted = _asked_filter(entered)
     criteria = dict(wanted.criteria())
     return Chosen(
         letters=wanted.letters(group),
@@ -259,11 +274,19 @@ def _chosen(group: str, query: QueryDict) -> Chosen:
     )
 
 
+def _asked_filter(query: QueryDict) -> LetterFilter:
+    for name in ("from", "to"):
+        entered_time_ms(query, name)
+    return asked_filter(query)
+
+
 def _entered(query: QueryDict) -> list[tuple[str, str]]:
     return [(name, str(query[name])) for name in FIELDS if name in query]
 
 
 def _first_error(form: ResendForm | DiscardForm) -> str:
     name, errors = next(iter(form.errors.items()))
-    label = "" if name == "__all__" else f"{name.replace('_', ' ')}: "
-    return f"Nothing was done: {label}{errors[0]}"
+    text = str(errors[0]).rstrip(".")
+    if name == "__all__":
+        return _("Nothing was done: %(why)s.") % {"why": text}
+    return _("Nothing was done: %(field)s: %(why)s.") % {"field": field(name), "why": text}

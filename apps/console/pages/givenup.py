@@ -4,12 +4,17 @@ Knows services and selectors of the transactions; does no arithmetic on a pictur
 """
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 
+from apps.access.asking import sight_of
+from apps.access.policy import Action, Sight, topic_or_cluster
 from apps.console.board import Posted
 from apps.console.deadletters import body_row
-from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
+from apps.console.pages.common import Page, Told, asking_page, console_action
 from apps.console.pages.searching import given
+from apps.console.pages.transactions import place_text
+from apps.console.refusals import refusal_text, why
 from apps.core.actors import actor_of
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
@@ -17,7 +22,7 @@ from apps.core.queries import asked_number
 from apps.deadletters.selectors import Body
 from apps.engine.errors import EngineError
 from apps.engine.transactiontypes import GivenUpMessage
-from apps.transactions import selectors, services
+from apps.transactions import permitted, selectors, services
 from apps.transactions.models import REASON_CHARACTERS_MAX
 
 MESSAGES_SHOWN = 50
@@ -31,19 +36,22 @@ WORD = "send"
 def given_up(posted: Posted, request: HttpRequest) -> Page:
     """Show the messages of transactions that nobody decided in time, the newest first."""
     found, trouble = None, ""
+    sight = sight_of(request)
     try:
         before = asked_number(given(request.GET), "before", lowest=0, highest=_OFFSET_MAX)
-        found = selectors.given_up(before=before, messages_max=MESSAGES_SHOWN)
+        found = selectors.shown_given_up(sight, before=before, messages_max=MESSAGES_SHOWN)
     except ValidationError:
-        trouble = "The address names no place in the list."
+        trouble = _("The address names no place in the list.")
     except EngineError as error:
-        trouble = f"The list cannot be read: {error}."
+        trouble = _("The list cannot be read: %(why)s.") % {"why": why(error)}
     now_ms = posted.snapshot["sampled_at_ms"]
     return Page(
         template="console/given_up.html",
         values={
             "transactions": posted.snapshot["transactions"],
-            "found": None if found is None else [_row(one, now_ms) for one in found.messages],
+            "found": None
+            if found is None
+            else [_row(one, now_ms, sight) for one in found.messages],
             "before": None if found is None else found.before,
             "trouble": trouble,
         },
@@ -55,12 +63,14 @@ def given_up_message(posted: Posted, request: HttpRequest, *, offset: int) -> Pa
     """Show one given-up message, its body where that is asked for, and the form that sends it."""
     one, record, trouble = None, None, ""
     wants_body = "body" in request.GET
+    sight = sight_of(request)
     try:
         if offset <= _OFFSET_MAX:
-            one = selectors.given_up_one(offset)
-            record = selectors.given_up_record(offset) if one and wants_body else None
+            one = selectors.shown_given_up_one(sight, offset)
+            peeks = one is not None and sight.peeks(topic_or_cluster(one.topic))
+            record = selectors.given_up_record(offset) if peeks and wants_body else None
     except EngineError as error:
-        trouble = f"The broker cannot be asked: {error}."
+        trouble = _("The broker cannot be asked: %(why)s.") % {"why": why(error)}
     if one is None:
         values = {"offset": offset, "trouble": trouble}
         return Page(
@@ -78,10 +88,10 @@ def given_up_message(posted: Posted, request: HttpRequest, *, offset: int) -> Pa
     return Page(
         template="console/given_up_message.html",
         values={
-            "row": _row(one, posted.snapshot["sampled_at_ms"]),
+            "row": _row(one, posted.snapshot["sampled_at_ms"], sight),
             "wants_body": wants_body,
             "body": body,
-            "trouble": trouble or "The log does not have the message any more.",
+            "trouble": trouble or _("The log does not have the message any more."),
             "word": WORD,
             "reason_characters_max": REASON_CHARACTERS_MAX,
         },
@@ -94,26 +104,31 @@ def send(request: HttpRequest, *, offset: int) -> Told:
     back = f"/transactions/given-up/{offset}"
     reason = request.POST.get("reason", "").strip()
     if request.POST.get("typed", "").strip().lower() != WORD:
-        return Told(text=f"Nothing was done: type “{WORD}” to do it.", back=back, is_good=False)
+        text = _("Nothing was done: type “%(word)s” to do it.") % {"word": WORD}
+        return Told(text=text, back=back, is_good=False)
     if not reason or len(reason) > REASON_CHARACTERS_MAX:
-        text = f"Nothing was done: say why, in up to {REASON_CHARACTERS_MAX} characters."
+        text = _("Nothing was done: say why, in up to %(count)s characters.")
+        text %= {"count": REASON_CHARACTERS_MAX}
         return Told(text=text, back=back, is_good=False)
     try:
-        one = selectors.given_up_one(offset) if offset <= _OFFSET_MAX else None
+        one = None
+        if offset <= _OFFSET_MAX:
+            one = permitted.given_up(request, offset, action=Action.DECIDE)
         # The page may be of another store that had this offset.
         if one is None or one.transaction_id != request.POST.get("transaction_id"):
-            text = "Nothing was done: another message is at that offset now, or none."
+            text = _("Nothing was done: another message is at that offset now, or none.")
             return Told(text=text, back="/transactions/given-up", is_good=False)
         sent = services.send_given_up(message=one, by=actor_of(request), reason=reason)
     except EngineError as error:
         return Told(text=refusal_text(error), back=back, is_good=False)
-    place = f"{sent.topic}/{sent.queue} at offset {sent.queue_offset}"
+    place = {"place": place_text(sent.topic, sent.queue, sent.queue_offset)}
     if sent.is_repeat:
-        return Told(text=f"It had been sent before: the message is in {place}.", back=back)
-    return Told(text=f"Sent: the message is in {place}.", back=back)
+        text = _("It had been sent before: the message is in %(place)s.") % place
+        return Told(text=text, back=back)
+    return Told(text=_("Sent: the message is in %(place)s.") % place, back=back)
 
 
-def _row(one: GivenUpMessage, now_ms: int) -> dict[str, object]:
+def _row(one: GivenUpMessage, now_ms: int, sight: Sight) -> dict[str, object]:
     return {
         "offset": one.given_up_offset,
         "transaction_id": one.transaction_id or "",
@@ -122,7 +137,7 @@ def _row(one: GivenUpMessage, now_ms: int) -> dict[str, object]:
         "queue": one.queue,
         "message_id": one.message_id,
         "producer_group": one.producer_group,
-        "keys": one.keys,
+        "keys": one.keys if sight.peeks(topic_or_cluster(one.topic)) else None,
         "tag": one.tag,
         "checks": one.checks,
         "size_bytes": one.size_bytes,

@@ -8,17 +8,22 @@ from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
 
+from apps.access.asking import sight_of
+from apps.access.policy import group as resource
 from apps.bridge import engine as bridge
-from apps.console import deathwatch, levels
+from apps.console import deathwatch, engine_words, levels
 from apps.console.board import Posted
 from apps.console.diagnosis import Finding, Seen, findings
 from apps.console.pages.common import Page, asking_page
 from apps.console.pages.lock import drawn
+from apps.console.refusals import why
 from apps.console.retries import RetriesShown, retries_shown
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
+from apps.core.phrases import sentence
 from apps.deadletters import selectors as letters
 from apps.engine.api import EngineControl
 from apps.engine.caretypes import WhatIf
@@ -27,12 +32,14 @@ from apps.engine.errors import EngineError, InvalidArgument
 from apps.engine.limits import GROUP_MEMBERS_MAX
 from apps.engine.types import GroupSpec, Strategy
 from apps.groups import selectors
-from apps.groups.blocked import blocked_queues
+from apps.groups.blocked import blocked_queues, hushed
 from apps.groups.selectors import QueueState, lock_id
 
 # Cells of a grid that a person can still look through.
 GRID_QUEUES_MAX = 512
 REBALANCES_SHOWN = 20
+LITES_SHOWN = 100
+LITE_NAMES_SHOWN = 5
 REBALANCES_MAX = 500
 
 
@@ -53,7 +60,14 @@ def group(posted: Posted, _request: HttpRequest, *, name: str) -> Page:
     if found is None:
         return no_group(name)
     rows, trouble = _backlog(name)
-    values = {"group": found, "here": "backlog", "backlog": rows, "backlog_trouble": trouble}
+    values = {
+        "group": found,
+        "here": "backlog",
+        "backlog": rows,
+        "backlog_trouble": trouble,
+        # Said where nothing else is.
+        "has_lites": not rows and bool(_lites(name)),
+    }
     return Page(template="console/group.html", values=values)
 
 
@@ -69,6 +83,8 @@ def members(posted: Posted, _request: HttpRequest, *, name: str) -> Page:
         "here": "members",
         "grid": grid,
         "grid_trouble": trouble,
+        "lites": _lites(name),
+        "lites_max": LITES_SHOWN,
         **_rebalanced(name),
     }
     return Page(template="console/groups/members.html", values=values)
@@ -121,9 +137,11 @@ def diagnosis(posted: Posted, request: HttpRequest, *, name: str) -> Page:
     base = request.path.removesuffix("diagnosis/")
     died = deathwatch.of_group(posted.snapshot["deaths"], name)
     try:
-        answers = findings(_seen(name, base, None if died is None else died["waiting"]))
+        peeks = sight_of(request).peeks(resource(name))
+        waiting = None if died is None else died["waiting"]
+        answers = findings(_seen(name, base, waiting, peeks=peeks))
     except EngineError as error:
-        trouble = str(error)
+        trouble = why(error)
     values = {"group": found, "here": "diagnosis", "findings": answers, "trouble": trouble}
     return Page(template="console/groups/diagnosis.html", values=values)
 
@@ -139,7 +157,7 @@ def what_if(posted: Posted, request: HttpRequest, *, name: str) -> Page:
     try:
         answer = _imagined(name, strategy, count)
     except (EngineError, ProblemError) as error:
-        trouble = str(error)
+        trouble = why(error)
     values = {
         "group": found,
         "here": "what-if",
@@ -157,14 +175,14 @@ def _retries(name: str) -> tuple[RetriesShown | None, str]:
     try:
         return retries_shown(letters.retries(name)), ""
     except EngineError as error:
-        return None, f"The retries cannot be counted: {error}."
+        return None, _("The retries cannot be counted: %(why)s.") % {"why": why(error)}
 
 
 def _backlog(name: str) -> tuple[list[dict[str, object]], str]:
     try:
         found = selectors.backlog(name, clock=SystemClock())
     except EngineError as error:
-        return [], str(error)
+        return [], why(error)
     return [_queue_row(queue) for queue in found.queues], ""
 
 
@@ -180,6 +198,7 @@ def _queue_row(queue: QueueState) -> dict[str, object]:
         "lag": lag,
         "lag_level": levels.level_of(lag).value,
         "trend": None if trend is None else trend.value,
+        "trend_said": levels.TREND_WORDS[trend],
         "in_per_s": pace.in_per_s,
         "out_per_s": pace.out_per_s,
         "drain_s": None if pace.drain_ms is None else pace.drain_ms // 1000,
@@ -195,7 +214,7 @@ def _grid(name: str) -> tuple[dict[str, object] | None, str]:
     try:
         members, rows = bridge.call(lambda engine: (engine.members(name), engine.backlog(name)))
     except EngineError as error:
-        return None, str(error)
+        return None, why(error)
     suspended = {(row.topic, row.queue) for row in rows if row.suspension is not None}
     places = sorted(
         {
@@ -220,6 +239,26 @@ def _grid(name: str) -> tuple[dict[str, object] | None, str]:
     }, ""
 
 
+def _lites(name: str) -> list[dict[str, object]]:
+    """Return clients and the lite topics they are subscribed to; none where nobody can say."""
+    try:
+        found = selectors.lite_subscriptions(name)
+    except EngineError:
+        return []
+    return [
+        {
+            "client_id": one.client_id,
+            "topic": one.topic,
+            "names": one.names[:LITE_NAMES_SHOWN],
+            "others": one.count - min(len(one.names), LITE_NAMES_SHOWN),
+            "count": one.count,
+            "lag": one.lag,
+            "seen_at": rfc3339(moment(one.seen_ms)),
+        }
+        for one in found[:LITES_SHOWN]
+    ]
+
+
 def _rebalanced(name: str) -> dict[str, object]:
     """Return the newest assignments, and how many queues moved in the last hour."""
     rows = selectors.rebalances(name, before=None, lines_max=REBALANCES_MAX)
@@ -229,13 +268,14 @@ def _rebalanced(name: str) -> dict[str, object]:
         "rebalances": [
             {
                 "at": rfc3339(row.at),
-                "reason": row.reason,
+                "reason": engine_words.reason(row.reason),
                 "strategy": row.strategy,
                 "queues_moved": row.queues_moved,
                 "member_count": len(row.assignment),
             }
             for row in rows[:REBALANCES_SHOWN]
         ],
+        "rebalances_max": REBALANCES_SHOWN,
         "moved_count": sum(row.queues_moved for row in recent),
         "rebalance_count": len(recent),
         # Older ones of the hour are beyond what is looked at.
@@ -243,18 +283,19 @@ def _rebalanced(name: str) -> dict[str, object]:
     }
 
 
-def _seen(name: str, base: str, dead_letters: int | None) -> Seen:
+def _seen(name: str, base: str, dead_letters: int | None, *, peeks: bool) -> Seen:
     clock = SystemClock()
     now_ms = clock.wall_ms()
 
     def asked(engine: EngineControl) -> Seen:
         rows, members = engine.backlog(name), engine.members(name)
+        blocked = blocked_queues(rows, members, now_ms=now_ms)
         return Seen(
             spec=engine.catalog.groups.get(name, GroupSpec(name=name)),
             members=members,
             clients=engine.clients(name),
             backlog=rows,
-            blocked=blocked_queues(rows, members, now_ms=now_ms),
+            blocked=blocked if peeks else [hushed(queue) for queue in blocked],
             locks=engine.queue_locks(name),
             in_per_s=pace.in_per_s,
             out_per_s=pace.out_per_s,
@@ -270,10 +311,11 @@ def _seen(name: str, base: str, dead_letters: int | None) -> Seen:
 def _imagined(name: str, strategy: str, count: str) -> dict[str, object]:
     """Return a sharing out in words; raise InvalidArgument for what is no strategy or count."""
     if strategy and strategy not in set(Strategy):
-        raise InvalidArgument("there is no such strategy")
+        raise InvalidArgument(sentence("there is no such strategy"))
     is_count = count.isascii() and count.isdigit() and len(count) <= 6
     if count and not (is_count and int(count) <= GROUP_MEMBERS_MAX):
-        raise InvalidArgument(f"members are 0 to {GROUP_MEMBERS_MAX}")
+        text = sentence("members are 0 to %(highest)s", highest=GROUP_MEMBERS_MAX)
+        raise InvalidArgument(text)
     found = selectors.what_if(
         group=name,
         strategy=Strategy(strategy) if strategy else None,

@@ -13,12 +13,15 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.console.board import Posted
-from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
+from apps.console.pages.common import Page, Told, asking_page, console_action
 from apps.console.pages.group import group_row, no_group
+from apps.console.refusals import refusal_text, sentence_of
+from apps.console.stored_words import stored
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339
+from apps.core.phrases import sentence
 from apps.engine import limits
 from apps.engine.clock import SystemClock
 from apps.engine.errors import EngineError
@@ -53,7 +56,7 @@ class ResetForm(forms.Form):
         ],
     )
     time = forms.DateTimeField(
-        label=gettext_lazy("Time, UTC"),
+        label=gettext_lazy("Time"),
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}),
     )
@@ -152,7 +155,7 @@ def undo(request: HttpRequest, *, name: str) -> Told:
     is_number = number.isascii() and number.isdigit() and len(number) <= 18
     try:
         if not is_number:
-            raise ProblemError("not_found", _("The page did not say which reset is meant"))
+            raise ProblemError("not_found", sentence("the page did not say which reset is meant"))
         row = services.undo_offsets(
             group=name,
             undo_id=int(number),
@@ -163,8 +166,7 @@ def undo(request: HttpRequest, *, name: str) -> Told:
     except EngineError as error:
         return Told(text=refusal_text(error), back=back, is_good=False)
     except ProblemError as error:
-        text = str(error)
-        return Told(text=f"{text[:1].upper()}{text[1:]}.", back=back, is_good=False)
+        return Told(text=sentence_of(error), back=back, is_good=False)
     text = _("Undone: the group goes on where it was in %(count)d queues.")
     return Told(text=text % {"count": len(row.queues)}, back=back)
 
@@ -184,8 +186,7 @@ def _preview(name: str, form: ResetForm) -> tuple[Preview | None, str]:
             queues=None if queue is None else [queue],
         )
     except (EngineError, ProblemError) as error:
-        text = str(error)
-        return None, f"{text[:1].upper()}{text[1:]}."
+        return None, sentence_of(error)
     return preview, ""
 
 
@@ -193,7 +194,7 @@ def _reset_row(row: OffsetReset) -> Mapping[str, object]:
     return {
         "undo_id": row.pk,
         "at": rfc3339(row.at),
-        "target": row.target,
+        "target": stored(row.target),
         "by": row.by,
         "reason": row.reason,
         "state": row.state,

@@ -6,12 +6,13 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 
-from apps.access.asking import is_on, shown_to
+from apps.access.asking import is_on, sight_of
 from apps.access.policy import Kind
 from apps.console import lists as shown
 from apps.console.pages.common import Page
 from apps.console.pages.rows import rows_page
 from apps.console.pages.searching import given
+from apps.core import attachments
 from apps.core.pagination import rfc3339
 from apps.engine.clock import SystemClock
 from apps.metrics import lists
@@ -63,7 +64,7 @@ def topics(request: HttpRequest) -> Page:
     query = _topic_query(request, entered)
     page = lists.page_of(lists.topics(query), query.page)
     lines = lists.sends_of_last_hour([row.name for row in page.rows], now_ms=now_ms)
-    is_listed = shown_to(request, Kind.GROUP)
+    is_listed = sight_of(request).group
     readers = {
         name: [reader for reader in found if is_listed(reader[0])]
         for name, found in lists.readers_of(page.rows).items()
@@ -98,12 +99,15 @@ def _topic_query(request: HttpRequest, entered: QueryDict) -> ListQuery:
 
 
 def _for(request: HttpRequest, kind: Kind, query: ListQuery) -> ListQuery:
-    return replace(query, is_listed=shown_to(request, kind)) if is_on() else query
+    if not is_on():
+        return query
+    sight = sight_of(request)
+    return replace(query, is_listed=sight.topic if kind is Kind.TOPIC else sight.group)
 
 
 def _hide_topics(request: HttpRequest, rows: Sequence[GroupSummary]) -> None:
     """Leave out of the groups the topics that whoever looks may not list; nothing is saved."""
-    is_listed = shown_to(request, Kind.TOPIC)
+    is_listed = sight_of(request).topic
     for row in rows:
         listed = [name for name in row.topics if is_listed(name)]
         row.topic_count -= len(row.topics) - len(listed)
@@ -155,10 +159,7 @@ def _file(name: str, rows: Sequence[Summary], columns: Sequence[str]) -> HttpRes
     answer = HttpResponse(
         shown.as_csv(rows[: lists.FILE_ROWS_MAX], columns),
         content_type="text/csv; charset=utf-8",
-        headers={
-            "Content-Disposition": f'attachment; filename="{name}.csv"',
-            "X-Content-Type-Options": "nosniff",
-        },
+        headers=attachments.headers(f"{name}.csv"),
     )
     if len(rows) > lists.FILE_ROWS_MAX:
         answer["X-Truncated"] = str(lists.FILE_ROWS_MAX)

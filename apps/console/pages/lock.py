@@ -10,13 +10,15 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from apps.access.asking import access_of
-from apps.access.policy import Action, topic
+from apps.access.asking import access_of, sight_of
+from apps.access.policy import Action, Kind, Resource, topic
+from apps.console import engine_words
 from apps.console.board import Posted
 from apps.console.deadletters import body_row
 from apps.console.locks import fence_text
-from apps.console.pages.common import Page, Told, asking_page, console_action, refusal_text
-from apps.console.timeline import Line, timeline_of
+from apps.console.pages.common import Page, Told, asking_page, console_action
+from apps.console.refusals import refusal_text, why
+from apps.console.timeline import Line, Spell, timeline_of
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment, ms_of
@@ -28,14 +30,18 @@ from apps.engine.codec.record import Record
 from apps.engine.errors import EngineError
 from apps.engine.grouptypes import LockChange, QueuePlace
 from apps.groups import selectors, services
+from apps.groups.blocked import hushed
 from apps.groups.models import LockTransition
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
-from apps.groups.selectors import QueueSeen
+from apps.groups.selectors import QueueSeen, RefusedSpell
 
 HOURS = (1, 6, 24, 168)
 HOURS_DEFAULT = 1
 LINES_MAX = 2_000
 LINES_SHOWN = 100
+REFUSALS_SHOWN = 50
+# So many spells of refusals are told apart on a line, whatever time it spans.
+SPELLS = 120
 
 
 def drawn(
@@ -47,7 +53,16 @@ def drawn(
     now_ms = SystemClock().wall_ms()
     since = moment(now_ms) - timedelta(hours=hours)
     rows = selectors.group_transitions(group, since=since, lines_max=LINES_MAX, place=place)
-    timeline = timeline_of([_line(row) for row in rows], from_ms=ms_of(since), to_ms=now_ms)
+    length = timedelta(minutes=max(1, hours * 60 // SPELLS))
+    refused = [
+        _spell(one)
+        for one in selectors.group_refusals(
+            group, since=since, length=length, lines_max=LINES_MAX, place=place
+        )
+    ]
+    timeline = timeline_of(
+        [_line(row) for row in rows], refused, from_ms=ms_of(since), to_ms=now_ms
+    )
     newest = [row for row in rows if row.at >= since][-LINES_SHOWN:]
     return {
         "hours": hours,
@@ -56,6 +71,13 @@ def drawn(
         "from_at": rfc3339(since),
         "to_at": rfc3339(moment(now_ms)),
         "lines": [_line_row(row) for row in reversed(newest)],
+        "refusals": [_refused_row(one) for one in refused[:REFUSALS_SHOWN]],
+        "refused_count": sum(one.count for one in refused),
+        "lines_max": LINES_SHOWN,
+        "refusals_max": REFUSALS_SHOWN,
+        "timeline_max": LINES_MAX,
+        "is_timeline_cut": max(len(rows), len(refused)) >= LINES_MAX,
+        "spell_minutes": length // timedelta(minutes=1),
     }
 
 
@@ -71,7 +93,7 @@ def lock(posted: Posted, request: HttpRequest, *, lock: str) -> Page:
         "lock_id": lock,
         "name": group,
         "place": place,
-        "seen": _seen_row(seen, posted.snapshot["sampled_at_ms"]),
+        "seen": _seen_row(seen, posted.snapshot["sampled_at_ms"], peeks=_peeks(request, group)),
         "trouble": trouble,
         **_head(request, place, seen),
         "reason_characters_max": REASON_CHARACTERS_MAX,
@@ -94,7 +116,7 @@ def confirm(posted: Posted, request: HttpRequest, *, lock: str) -> Page:
         "name": group,
         "place": place,
         "act": wanted,
-        "seen": _seen_row(seen, posted.snapshot["sampled_at_ms"]),
+        "seen": _seen_row(seen, posted.snapshot["sampled_at_ms"], peeks=_peeks(request, group)),
         "trouble": trouble,
         **_head(request, place, seen),
         "reason_characters_max": REASON_CHARACTERS_MAX,
@@ -204,14 +226,20 @@ def _seen(group: str, place: QueuePlace) -> tuple[QueueSeen | None, str]:
     try:
         return selectors.queue_seen(group, place, now_ms=SystemClock().wall_ms()), ""
     except EngineError as error:
-        return None, str(error)
+        return None, why(error)
 
 
-def _seen_row(seen: QueueSeen | None, now_ms: int) -> Mapping[str, Any]:
+def _peeks(request: HttpRequest, group: str) -> bool:
+    return sight_of(request).peeks(Resource(Kind.GROUP, group))
+
+
+def _seen_row(seen: QueueSeen | None, now_ms: int, *, peeks: bool) -> Mapping[str, Any]:
     row = None if seen is None else seen.row
     held = None if seen is None else seen.lock
     blocked = None if seen is None else seen.blocked
     suspension = None if row is None else row.suspension
+    if blocked is not None and not peeks:
+        blocked = hushed(blocked)
     return {
         "is_known": row is not None,
         "head": None if row is None else row.committed,
@@ -274,10 +302,37 @@ def _line(row: LockTransition) -> Line:
     )
 
 
+def _spell(found: RefusedSpell) -> Spell:
+    return Spell(
+        at_ms=ms_of(found.at),
+        length_ms=found.length // timedelta(milliseconds=1),
+        place=(found.topic, found.queue),
+        owner=found.owner,
+        count=found.count,
+        clients=found.clients,
+        client_id=found.client_id,
+    )
+
+
+def _refused_row(spell: Spell) -> Mapping[str, object]:
+    topic, queue = spell.place
+    return {
+        "at": rfc3339(moment(spell.at_ms)),
+        "topic": topic,
+        "queue": queue,
+        "owner": spell.owner,
+        "client_id": spell.client_id,
+        "clients": spell.clients,
+        "others": spell.clients - 1,
+        "count": spell.count,
+    }
+
+
 def _changes() -> Mapping[LockChange, str]:
     return {
         LockChange.ACQUIRED: _("taken"),
         LockChange.TAKEN_OVER: _("taken over"),
+        LockChange.EXPIRED: _("lease over"),
         LockChange.RELEASED: _("given back"),
         LockChange.FORCED: _("taken away"),
     }
@@ -292,5 +347,5 @@ def _line_row(row: LockTransition) -> Mapping[str, object]:
         "owner": row.owner,
         "previous_owner": row.previous_owner,
         "epoch": fence_text(row.epoch),
-        "reason": row.reason,
+        "reason": engine_words.reason(row.reason),
     }

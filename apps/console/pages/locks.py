@@ -1,44 +1,40 @@
-"""The page of locks and backlog. Knows the picture; does no arithmetic on it."""
+"""The page of locks and backlog. Knows the picture, and which part of it an address asks for."""
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_safe
 
+from apps.console import lockgrid
 from apps.console.board import Posted
-from apps.console.pages.common import Page, console_page
-from apps.groups.selectors import lock_id
+from apps.console.pages.common import Page, asking_page
+
+# A broken service blocks all of its queues at once; the grid has a filter for them.
+STUCK_MAX = 50
 
 
-@console_page
-def locks(posted: Posted) -> Page:
+@asking_page
+def locks(posted: Posted, request: HttpRequest) -> Page:
     """Show who holds which queue of which group, what is left in it, and what changed."""
     found = posted.snapshot["locks"]
-    named = [_named(row) for row in found["rows"]]
+    chosen = lockgrid.chosen_by(request.GET.dict())
+    grid = lockgrid.grid_of(found["rows"], chosen)
+    stuck = [row for row in found["rows"] if row["trouble"]]
     return Page(
         template="console/locks.html",
         values={
-            "locks": found,
-            "rows_to_open": named,
-            "stuck": [{**row, "acts": _acts(row)} for row in named if row["trouble"]],
+            "locks": lockgrid.everything(found, chosen, grid),
+            "grid": grid,
+            "chosen": chosen,
+            "view": chosen.query(),
+            "states": list(lockgrid.STATES.items()),
+            "before_query": chosen.query(page=grid.page - 1) if grid.page > 1 else None,
+            "next_query": chosen.query(page=grid.page + 1) if grid.page < grid.pages else None,
+            "stuck": [{**row, "acts": _acts(row)} for row in stuck[:STUCK_MAX]],
+            "stuck_count": len(stuck),
         },
     )
-
-
-@require_safe
-def opened(request: HttpRequest) -> HttpResponse:
-    """Lead to the page of the lock that was chosen."""
-    lock = request.GET.get("lock", "")
-    # Quoted as a whole: what was chosen may be anything, and must stay one part of our address.
-    part = quote(lock, safe="~")
-    return HttpResponseRedirect(f"/locks/{part}/" if lock.strip(".") else "/locks")
-
-
-def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "lock": lock_id(row["group"], row["topic"], row["queue"])}
 
 
 def _acts(row: Mapping[str, Any]) -> list[tuple[str, str]]:

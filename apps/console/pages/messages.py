@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -16,6 +17,7 @@ from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
 from apps.console.pages.searching import given, refusal_of
 from apps.console.pages.times import entered_time_ms
+from apps.console.refusals import sentence_of
 from apps.core.queries import asked_number
 from apps.engine.errors import EngineError
 from apps.engine.limits import QUEUE_COUNT_MAX
@@ -57,10 +59,8 @@ def found_page(
             found = selectors.find(entered.wanted)
     except ValidationError as refusal:
         trouble = refusal_of(refusal)
-    except ValueError as error:
-        trouble = _sentence(str(error))
-    except EngineError as error:
-        trouble = _sentence(str(error))
+    except (ValueError, EngineError) as error:
+        trouble = sentence_of(error)
     pairs = [(name, str(query[name])) for name in FIELDS if name in query]
     now_ms = posted.snapshot["sampled_at_ms"]
     is_following = "follow" in query and "cursor" not in query
@@ -84,10 +84,15 @@ def found_page(
             "follow_query": urlencode([*pairs, ("follow", "on")]),
             "export_messages_max": exporting.MESSAGES_MAX,
             "export_bytes_max": exporting.BYTES_MAX,
-            "topic": {"name": topic, "is_own": shown.is_own(topic)},
+            "topic": shown.head_of(topic, _type_of(posted, topic)),
             **values,
         },
     )
+
+
+def _type_of(posted: Posted, name: str) -> str | None:
+    rows = posted.snapshot["topics"]
+    return next((row["type"] for row in rows if row["name"] == name), None)
 
 
 def entered_of(query: QueryDict, *, topic: str = "") -> Entered:
@@ -97,7 +102,8 @@ def entered_of(query: QueryDict, *, topic: str = "") -> Entered:
     """
     said = str(query.get("as", ""))
     meaning = Meaning(said) if said in set(Meaning) else None
-    text = asked.read(str(query.get("q", "")), meaning)
+    zone = timezone.get_current_timezone()
+    text = asked.read(str(query.get("q", "")), meaning, zone=zone)
     named = topic or str(query.get("topic", "")).strip()
     wanted = Wanted(
         asked=text,
@@ -129,12 +135,12 @@ def export(request: HttpRequest) -> HttpResponseBase:
         # What cannot be asked is told here and not in a file that breaks off.
         selectors.find(replace(wanted, messages_max=1))
     except (ValidationError, ValueError) as error:
-        text = refusal_of(error) if isinstance(error, ValidationError) else str(error)
-        return HttpResponse(_sentence(text), status=400, content_type="text/plain; charset=utf-8")
+        text = refusal_of(error) if isinstance(error, ValidationError) else sentence_of(error)
+        return HttpResponse(text, status=400, content_type="text/plain; charset=utf-8")
     except EngineError as error:
         status = 503 if error.retriable else 400
         return HttpResponse(
-            _sentence(str(error)), status=status, content_type="text/plain; charset=utf-8"
+            sentence_of(error), status=status, content_type="text/plain; charset=utf-8"
         )
     return exporting.answer(kind, wanted)
 
@@ -206,7 +212,3 @@ def _meaning_text(wanted: Asked) -> str:
     if wanted.meaning is Meaning.ID:
         return _("Read as a message id.")
     return _("Read as a key.") if wanted.meaning is Meaning.KEY else ""
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."

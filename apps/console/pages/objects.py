@@ -6,14 +6,15 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from apps.access import asking
-from apps.access.policy import Kind
 from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
+from apps.console.refusals import why
 from apps.engine.errors import EngineError
 from apps.groups.retrytopics import group_of
 from apps.messages import selectors
 from apps.messages.selectors import Span
+from apps.messages.selectors.spans import QUEUES_MAX
 
 # A queue that holds so many times the mean is said to be uneven.
 _UNEVEN = 2.0
@@ -33,8 +34,9 @@ def topic(posted: Posted, request: HttpRequest, *, name: str) -> Page:
         template="console/topic.html",
         values={
             "topic": found,
-            "readers": readers_of(posted, name, asking.shown_to(request, Kind.GROUP)),
+            "readers": readers_of(posted, name, asking.sight_of(request).group),
             "spans": _span_rows(spans),
+            "spans_max": QUEUES_MAX,
             "spans_trouble": trouble,
             "skew": _skew(spans),
         },
@@ -64,7 +66,7 @@ def _spans(name: str) -> tuple[Sequence[Span], str]:
     try:
         return selectors.spans_of(name), _("The topic has no queue yet.")
     except EngineError as error:
-        return (), _("Not known: %(why)s.") % {"why": error}
+        return (), _("Not known: %(why)s.") % {"why": why(error)}
 
 
 def _span_rows(spans: Sequence[Span]) -> list[shown.Row]:

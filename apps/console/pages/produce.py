@@ -14,9 +14,12 @@ from django.views.decorators.http import require_http_methods
 from apps.access.asking import access_of
 from apps.access.policy import Action, topic
 from apps.console import messages as shown
-from apps.console.board import Posted, board
-from apps.console.pages.common import Page, asking_page, no_engine
+from apps.console.board import Posted
+from apps.console.pages.common import Page, asking_page, no_engine, posted_for
+from apps.console.refusals import field as field_words
+from apps.console.refusals import sentence_of, why
 from apps.core.actors import actor_of
+from apps.core.phrases import read as in_words
 from apps.engine.errors import EngineError
 from apps.engine.limits import BATCH_MESSAGES_MAX, DELAY_LEVELS_MS
 from apps.engine.transactiontypes import Outcome
@@ -40,7 +43,7 @@ def produce(request: HttpRequest, *, name: str) -> HttpResponse:
 
     A form that is refused comes back as it was filled in, with why.
     """
-    posted = board.latest()
+    posted = posted_for(request)
     if posted is None:
         return no_engine(request)
     row = next((one for one in posted.snapshot["topics"] if one["name"] == name), None)
@@ -101,7 +104,7 @@ def produced(posted: Posted, request: HttpRequest, *, name: str) -> Page:
                 }
             )
     except EngineError as error:
-        trouble = _("The broker cannot be asked: %(why)s.") % {"why": error}
+        trouble = _("The broker cannot be asked: %(why)s.") % {"why": why(error)}
     return Page(
         template="console/messages/produced.html",
         values={
@@ -154,12 +157,12 @@ def _like(request: HttpRequest, name: str) -> tuple[Seen | None, str]:
     # Who may send to a topic need not be one who may read it, or the other.
     peek = access_of(request).may(Action.PEEK, topic(source))
     if not peek.is_allowed:
-        return None, _("The message to copy is hidden: %(why)s.") % {"why": peek.reason}
+        return None, _("The message to copy is hidden: %(why)s.") % {"why": in_words(peek.reason)}
     try:
         place = read(text, Meaning.PLACE)
         found = selectors.message_at(source, place.queue or 0, place.queue_offset or 0)
     except ValueError as error:
-        return None, str(error)
+        return None, sentence_of(error)
     except EngineError as error:
         return None, _why(error)
     return found, "" if found else _("The message to copy is not in the log any more.")
@@ -225,12 +228,11 @@ def _number(text: str) -> int | None:
 
 
 def _label(field: str) -> str:
-    return "" if field == "__all__" else field.replace("_", " ")
+    return "" if field == "__all__" else field_words(field)
 
 
 def _why(error: EngineError) -> str:
-    text = str(error).rstrip(".")
-    said = f"{text[:1].upper()}{text[1:]}."
+    said = sentence_of(error)
     if error.retriable:
         return f"{said} " + _("It may have been sent or not: look before you send it again.")
     return said

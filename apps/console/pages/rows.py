@@ -8,13 +8,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from apps.console.board import board
-from apps.console.pages.common import Page, Told, led_back, refusal_text
+from apps.console.pages.common import Page, Told, led_back, posted_for
+from apps.console.refusals import refusal_text, sentence_of
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import EngineError
 
@@ -58,9 +59,30 @@ def rows_action(act: Callable[..., Told | Page]) -> Callable[..., HttpResponse]:
     return view
 
 
+def tried(act: Callable[[], Told], *, back: str) -> Told:
+    """Return what came of an act; where it is refused, why, and the way back."""
+    try:
+        return act()
+    except ProblemError as refusal:
+        return Told(text=said(refusal), back=back, is_good=False)
+
+
+def taken(form: Form, act: Callable[[], Told], *, again: Callable[..., Page]) -> Told | Page:
+    """Return what came of an act with what was entered; where that is refused, its page again.
+
+    `again` describes the page of a form, and takes the status of the answer.
+    """
+    if form.is_valid():
+        try:
+            return act()
+        except (ProblemError, EngineError) as refusal:
+            form.add_error(None, said(refusal))
+    return again(form, status=422)
+
+
 def rendered(request: HttpRequest, page: Page) -> HttpResponse:
     """Return a page as an answer."""
-    posted = board.latest()
+    posted = posted_for(request)
     values = {**page.values, "snapshot": None if posted is None else posted.snapshot}
     return render(request, page.template, values, status=page.status)
 
@@ -69,5 +91,4 @@ def said(refusal: EngineError | ProblemError) -> str:
     """Return a sentence about what was not done."""
     if isinstance(refusal, EngineError):
         return refusal_text(refusal)
-    text = str(refusal)
-    return f"{text[:1].upper()}{text[1:]}."
+    return sentence_of(refusal)

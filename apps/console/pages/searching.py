@@ -1,7 +1,10 @@
 """What somebody entered to search a list, and why it cannot be searched for. Knows no list."""
 
 from django.http import QueryDict
+from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
+
+from apps.console.refusals import field, value_refused
 
 
 def given(query: QueryDict) -> QueryDict:
@@ -15,8 +18,5 @@ def given(query: QueryDict) -> QueryDict:
 
 def refusal_of(refusal: ValidationError) -> str:
     """Return a sentence about the first value that is refused."""
-    detail = refusal.detail
-    assert isinstance(detail, dict)
-    name, texts = next(iter(detail.items()))
-    text = texts[0] if isinstance(texts, list) else texts
-    return f"Search by {name.replace('_', ' ')}: {text}."
+    name, why = value_refused(refusal)
+    return _("Search by %(field)s: %(why)s.") % {"field": field(name), "why": why}

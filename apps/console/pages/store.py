@@ -6,6 +6,7 @@ from django.utils.translation import gettext as _
 from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
+from apps.console.refusals import why
 from apps.engine.errors import EngineError
 from apps.messages import selectors
 from apps.messages.selectors import Store
@@ -17,7 +18,7 @@ def store(posted: Posted, _request: HttpRequest) -> Page:
     try:
         found = selectors.store()
     except EngineError as error:
-        trouble = _("The broker cannot be asked: %(why)s.") % {"why": error}
+        trouble = _("The broker cannot be asked: %(why)s.") % {"why": why(error)}
         return Page(template="console/messages/store.html", values={"trouble": trouble}, status=503)
     now_ms = posted.snapshot["sampled_at_ms"]
     status = found.status
@@ -58,6 +59,8 @@ def store(posted: Posted, _request: HttpRequest) -> Page:
                     "topics": client.topics,
                     "seen_s": max(0, now_ms - client.last_seen_ms) // 1000,
                     "is_waiting": client.is_waiting,
+                    "software": client.software,
+                    "address": client.address,
                 }
                 for client in found.clients
             ],

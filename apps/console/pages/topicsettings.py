@@ -11,16 +11,18 @@ from django.views.decorators.http import require_http_methods
 
 from apps.access import asking
 from apps.access.policy import Action, topic
+from apps.audit.models import REASON_CHARACTERS_MAX
 from apps.console import messages as shown
-from apps.console.board import board
-from apps.console.pages.common import no_engine
+from apps.console.pages.common import no_engine, posted_for
+from apps.console.refusals import field as field_words
+from apps.console.refusals import sentence_of
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.engine.errors import EngineError, UnknownTopic
 from apps.groups.retrytopics import group_of
 from apps.topics import services
 from apps.topics.forms import NewTopicForm, SettingsForm
-from apps.topics.selectors import TopicState, topic_state
+from apps.topics.selectors import TopicState, topic_state, use_of
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -39,9 +41,9 @@ def settings(request: HttpRequest, *, name: str) -> HttpResponse:
     try:
         services.create_or_change_topic(name=name, **form.wish(), by=actor_of(request))
     except ProblemError as refusal:
-        return _settings(request, state, form, trouble=_sentence(refusal), status=409)
+        return _settings(request, state, form, trouble=sentence_of(refusal), status=409)
     except EngineError as error:
-        return _settings(request, state, form, trouble=_sentence(error), status=400)
+        return _settings(request, state, form, trouble=sentence_of(error), status=400)
     notices.success(request, _("The settings of %(name)s are changed.") % {"name": name})
     return HttpResponseRedirect(f"{shown.topic_path(name)}settings", status=303)
 
@@ -60,9 +62,9 @@ def new(request: HttpRequest) -> HttpResponse:
             try:
                 changed = services.create_or_change_topic(**wish, by=actor_of(request))
             except ProblemError as refusal:
-                trouble, status = _sentence(refusal), 409
+                trouble, status = sentence_of(refusal), 409
             except EngineError as error:
-                trouble = _sentence(error)
+                trouble = sentence_of(error)
             else:
                 notices.success(request, _("The topic %(name)s is made.") % {"name": changed.topic})
                 path = f"{shown.topic_path(changed.topic.name)}settings"
@@ -81,24 +83,36 @@ def delete(request: HttpRequest, *, name: str) -> HttpResponse:
     trouble, status = "", 200
     if request.method == "POST":
         if request.POST.get("typed", "").strip() == name:
-            try:
-                services.delete_topic(name=name, by=actor_of(request))
-            except UnknownTopic:
-                return _none(request, name)
-            notices.success(request, _("The topic %(name)s is deleted.") % {"name": name})
-            return HttpResponseRedirect("/", status=303)
-        trouble, status = _("Nothing was done: type the name of the topic to delete it."), 400
-    held = [
-        queue.max_offset - queue.min_offset
-        for queue in state.queues
-        if queue.max_offset is not None and queue.min_offset is not None
-    ]
+            reason = request.POST.get("reason", "").strip()
+            if not reason:
+                trouble, status = _("Nothing was done: say why, for those who ask later."), 400
+            else:
+                try:
+                    services.delete_topic(
+                        name=name,
+                        by=actor_of(request),
+                        reason=reason,
+                        even_in_use=request.POST.get("even_in_use") == "1",
+                    )
+                except UnknownTopic:
+                    return _none(request, name)
+                except ProblemError as refusal:
+                    trouble, status = sentence_of(refusal), refusal.kind.status
+                except EngineError as error:
+                    trouble, status = sentence_of(error), 503
+                else:
+                    notices.success(request, _("The topic %(name)s is deleted.") % {"name": name})
+                    return HttpResponseRedirect("/", status=303)
+        else:
+            trouble, status = _("Nothing was done: type the name of the topic to delete it."), 400
     values = {
-        "topic": {"name": name},
+        "topic": shown.head_of(name, state.type),
         "here": "settings",
-        "held": sum(held) if len(held) == len(state.queues) else None,
-        "readers": _readers(name),
+        "held": _held(name),
+        "readers": _readers(request, name),
         "trouble": trouble,
+        "entered": request.POST,
+        "reason_characters_max": REASON_CHARACTERS_MAX,
     }
     return _rendered(request, "console/messages/topic_delete.html", values, status=status)
 
@@ -118,6 +132,7 @@ def _values(state: TopicState) -> dict[str, Any]:
         "queue_count": state.target_queue_count,
         "retention_ms": state.retention_ms,
         "expires_ms": state.expires_ms,
+        "lite_ttl_minutes": state.lite_ttl_minutes,
         "version": state.updated_at,
     }
 
@@ -131,7 +146,7 @@ def _settings(
     status: int = 200,
 ) -> HttpResponse:
     values = {
-        "topic": {"name": state.name},
+        "topic": shown.head_of(state.name, state.type),
         "here": "settings",
         "state": state,
         "form": form,
@@ -143,8 +158,16 @@ def _settings(
     return _rendered(request, "console/messages/topic_settings.html", values, status=status)
 
 
-def _readers(name: str) -> list[str]:
-    posted = board.latest()
+def _held(name: str) -> int | None:
+    """Return how many messages go with a topic, its lite topics' too; None where nobody can say."""
+    try:
+        return use_of(name).held
+    except EngineError:
+        return None
+
+
+def _readers(request: HttpRequest, name: str) -> list[str]:
+    posted = posted_for(request)
     groups = [] if posted is None else posted.snapshot["groups"]
     return [row["name"] for row in groups if any(one["topic"] == name for one in row["queues"])]
 
@@ -157,7 +180,7 @@ def _none(request: HttpRequest, name: str) -> HttpResponse:
 def _rendered(
     request: HttpRequest, template: str, values: dict[str, Any], *, status: int
 ) -> HttpResponse:
-    posted = board.latest()
+    posted = posted_for(request)
     if posted is None:
         return no_engine(request)
     whole = {**values, "posted": posted, "snapshot": posted.snapshot}
@@ -166,12 +189,5 @@ def _rendered(
 
 def _errors(form: SettingsForm | NewTopicForm) -> list[tuple[str, str]]:
     return [
-        (field.replace("_", " "), str(error))
-        for field, texts in form.errors.items()
-        for error in texts
+        (field_words(field), str(error)) for field, texts in form.errors.items() for error in texts
     ]
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."

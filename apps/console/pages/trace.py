@@ -1,14 +1,15 @@
 """The page of what became of a message. Knows one selector; draws on the server."""
 
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.utils.translation import gettext as _
 
 from apps.console import lifeplot
 from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
+from apps.console.refusals import why
 from apps.engine.errors import Busy, EngineError
-from apps.messages import selectors
+from apps.messages import permitted
 from apps.messages.life import Event, Life
 from apps.messages.texts import gap_text, kind_text
 
@@ -23,12 +24,14 @@ def trace(posted: Posted, request: HttpRequest, *, message_id: str) -> Page:
     del posted
     topic = request.GET.get("topic", "").strip()
     try:
-        found = selectors.life_of(message_id, topic=topic)
+        found = permitted.life_for(request, message_id, only=topic)
     except EngineError as error:
-        text = _("The broker cannot tell: %(why)s.") % {"why": error}
+        text = _("The broker cannot tell: %(why)s.") % {"why": why(error)}
         status = 503 if isinstance(error, Busy) else 404
         values = {"message_id": message_id, "topic_name": topic, "trouble": text}
         return Page(template=TEMPLATE, values=values, status=status)
+    if found is None:
+        raise Http404("there is no message that may be known of")
     is_known = found.head is not None or bool(found.events)
     return Page(
         template=TEMPLATE,
@@ -85,5 +88,6 @@ def _source_text(event: Event) -> str:
         "traces": _("its consumer"),
         "locks": _("the history of locks"),
         "dead_letters": _("the list of dead letters"),
+        "decisions": _("what people decided"),
         "broker": _("the broker, now"),
     }[event.source.value]

@@ -16,6 +16,8 @@ from apps.access.policy import topic as topic_of
 from apps.console import messages as shown
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
+from apps.console.refusals import why
+from apps.core import attachments
 from apps.engine.errors import EngineError
 from apps.engine.limits import MIB
 from apps.engine.types import QueueRange
@@ -34,7 +36,7 @@ def message(posted: Posted, request: HttpRequest, *, name: str, queue: int, offs
     try:
         found = selectors.message_at(name, queue, offset)
     except EngineError as error:
-        trouble = _("The broker cannot show it: %(why)s.") % {"why": error}
+        trouble = _("The broker cannot show it: %(why)s.") % {"why": why(error)}
         if not error.retriable:
             return _none(name, queue, offset, trouble=trouble, status=500)
         return _none(name, queue, offset, trouble=trouble, status=503)
@@ -87,17 +89,13 @@ def raw(request: HttpRequest, *, name: str, queue: int, offset: int) -> HttpResp
     if "inflated" in request.GET:
         content = bodies.opened(content).content
     is_text = _is_text(content)
-    safe_name = "".join(letter if letter.isalnum() else "_" for letter in name)
     ending = "txt" if is_text else "bin"
     kind = "text/plain; charset=utf-8" if is_text else "application/octet-stream"
     return HttpResponse(
         content,
         content_type=kind,
         headers={
-            "Content-Disposition": (
-                f'attachment; filename="message-{safe_name}-{queue}-{offset}.{ending}"'
-            ),
-            "X-Content-Type-Options": "nosniff",
+            **attachments.headers(f"message-{name}-{queue}-{offset}.{ending}"),
             "Content-Security-Policy": "default-src 'none'; sandbox",
         },
     )
@@ -108,8 +106,8 @@ def _around(found: Seen) -> tuple[Surroundings, str]:
     try:
         return selectors.surroundings(found), ""
     except EngineError as error:
-        why = _("What is around it cannot be told now: %(why)s.") % {"why": error}
-        return Surroundings(range=None, previous=None, next=None, readers=(), copies=Found()), why
+        text = _("What is around it cannot be told now: %(why)s.") % {"why": why(error)}
+        return Surroundings(range=None, previous=None, next=None, readers=(), copies=Found()), text
 
 
 def _none(name: str, queue: int, offset: int, *, status: int, trouble: str = "") -> Page:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from apps.console import plots
 from apps.console.pipelines import tables
 from apps.console.pipelines.section import (
@@ -34,36 +36,36 @@ def loss(scope: Scope) -> Findings:
     }
     totals = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.count("queue", "Queue"),
-            tables.count("messages", "Messages", wide=True),
-            tables.count("numbered", "Numbered", wide=True),
-            tables.count("producers", "Producers", wide=True),
-            tables.count("gaps", "Gaps", wide=True),
-            tables.count("missing", "Missing"),
-            tables.count("recovered", "Came later", wide=True),
-            tables.count("stored_twice", "Stored twice"),
-            tables.count("consumed_twice", "Consumed twice", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.count("queue", _("Queue")),
+            tables.count("messages", _("Messages"), wide=True),
+            tables.count("numbered", _("Numbered"), wide=True),
+            tables.count("producers", _("Producers"), wide=True),
+            tables.count("gaps", _("Gaps"), wide=True),
+            tables.count("missing", _("Missing")),
+            tables.count("recovered", _("Came later"), wide=True),
+            tables.count("stored_twice", _("Stored twice")),
+            tables.count("consumed_twice", _("Consumed twice"), wide=True),
         ),
         rows,
         rows_max=ROWS_SHOWN,
         levels=lambda row: {"missing": "missing"} if row["missing"] else {},
     )
     drawn = [
-        plots.matrix("Missing messages", missing, rows=topics, what="missing"),
-        plots.matrix("Repeats, stored or consumed", repeated, rows=topics, what="repeats"),
+        plots.matrix(_("Missing messages"), missing, rows=topics, what=_("missing")),
+        plots.matrix(_("Repeats, stored or consumed"), repeated, rows=topics, what=_("repeats")),
     ]
     gaps = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.count("queue", "Queue"),
-            tables.text("producer", "Producer"),
-            tables.text("epoch", "Epoch", wide=True),
-            tables.count("first_seq", "From number"),
-            tables.count("last_seq", "to"),
-            tables.count("missing", "Missing"),
-            tables.count("next_offset", "Before offset", wide=True),
-            tables.moment("found_at", "Seen", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.count("queue", _("Queue")),
+            tables.text("producer", _("Producer")),
+            tables.text("epoch", _("Epoch"), wide=True),
+            tables.count("first_seq", _("From number")),
+            tables.count("last_seq", _("to")),
+            tables.count("missing", _("Missing")),
+            tables.count("next_offset", _("Before offset"), wide=True),
+            tables.moment("found_at", _("Seen"), wide=True),
         ),
         integrity.gaps(scope, lines_max=ROWS_ASKED),
         rows_max=ROWS_SHOWN,
@@ -73,20 +75,23 @@ def loss(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="queues",
-                title="Lost and repeated, by topic and queue",
+                title=_("Lost and repeated, by topic and queue"),
                 plots=drawn if rows else (),
                 table=totals,
                 source="gold.loss_totals",
-                empty="No queue had messages in this time.",
-                note="Only messages that producers number can be missed: "
-                "see “numbered” beside “messages”.",
+                empty=_("No queue had messages in this time."),
+                note=_(
+                    "Only messages that producers number can be missed: "
+                    "see “numbered” beside “messages”."
+                ),
+                cut=_cut(rows),
             ),
             Section(
                 name="gaps",
-                title="Missing numbers",
+                title=_("Missing numbers"),
                 table=gaps,
                 source="gold.loss",
-                empty="No number is missing.",
+                empty=_("No number is missing."),
             ),
         ],
     )
@@ -97,21 +102,21 @@ def duplicates(scope: Scope) -> Findings:
     causes = integrity.duplicate_causes(scope)
     names = sorted({row["cause"] for row in causes})
     counts = {(row["cause"], row["kind"]): row["extra"] for row in causes}
-    kinds = ("stored", "consumed")
+    kinds = (("stored", _("stored")), ("consumed", _("consumed")))
     drawn = plots.columns(
-        "Copies beyond the first, by cause",
+        _("Copies beyond the first, by cause"),
         names,
-        [(kind, [counts.get((name, kind), 0) for name in names]) for kind in kinds],
+        [(said, [counts.get((name, kind), 0) for name in names]) for kind, said in kinds],
     )
     rows = integrity.duplicates(scope, lines_max=ROWS_ASKED)
     shown = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.text("group", "Group"),
-            tables.text("kind", "Kind"),
-            tables.text("cause", "Cause"),
-            tables.count("messages", "Messages"),
-            tables.count("extra", "Extra copies"),
+            tables.text("topic", _("Topic")),
+            tables.text("group", _("Group")),
+            tables.text("kind", _("Kind")),
+            tables.text("cause", _("Cause")),
+            tables.count("messages", _("Messages")),
+            tables.count("extra", _("Extra copies")),
         ),
         rows,
         rows_max=ROWS_SHOWN,
@@ -120,13 +125,15 @@ def duplicates(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="causes",
-                title="Duplicates",
+                title=_("Duplicates"),
                 plots=[drawn] if rows else (),
                 table=shown,
                 source="gold.duplicate_totals",
-                empty="Nothing came twice.",
-                note="By queue they are in the matrix of the job loss; each message that came "
-                "twice is in the Parquet files of gold.duplicates.",
+                empty=_("Nothing came twice."),
+                note=_(
+                    "By queue they are in the matrix of the job loss; each message that came "
+                    "twice is in the Parquet files of gold.duplicates."
+                ),
             )
         ]
     )
@@ -138,36 +145,36 @@ def ordering(scope: Scope) -> Findings:
     kinds = ("two_queues", "backwards", "overlap")
     totals = [sum(row["times"] for row in rows if row["kind"] == kind) for kind in kinds]
     drawn = plots.columns(
-        "How often order did not hold",
+        _("How often order did not hold"),
         [kind.replace("_", " ") for kind in kinds],
-        [("times", totals)],
+        [(_("times"), totals)],
     )
     by_kind = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.text("group", "Group"),
-            tables.text("kind", "Kind"),
-            tables.count("kept", "Places", wide=True),
-            tables.count("times", "Times"),
-            tables.moment("last_at", "Last", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.text("group", _("Group")),
+            tables.text("kind", _("Kind")),
+            tables.count("kept", _("Places"), wide=True),
+            tables.count("times", _("Times")),
+            tables.moment("last_at", _("Last"), wide=True),
         ),
         rows,
         rows_max=ROWS_SHOWN,
     )
     places = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.text("group", "Group", wide=True),
-            tables.text("kind", "Kind"),
-            tables.text("sharding_key", "Key"),
-            tables.count("queue", "Queue", wide=True),
-            tables.count("queue_offset", "Offset"),
-            tables.count("other_queue", "Other queue", wide=True),
-            tables.count("other_offset", "Other offset", wide=True),
-            tables.text("client", "Client", wide=True),
-            tables.text("pattern", "Pattern", wide=True),
-            tables.count("times", "Times"),
-            tables.moment("at", "When", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.text("group", _("Group"), wide=True),
+            tables.text("kind", _("Kind")),
+            tables.text("sharding_key", _("Key")),
+            tables.count("queue", _("Queue"), wide=True),
+            tables.count("queue_offset", _("Offset")),
+            tables.count("other_queue", _("Other queue"), wide=True),
+            tables.count("other_offset", _("Other offset"), wide=True),
+            tables.text("client", _("Client"), wide=True),
+            tables.text("pattern", _("Pattern"), wide=True),
+            tables.count("times", _("Times")),
+            tables.moment("at", _("When"), wide=True),
         ),
         integrity.disorders(scope, lines_max=ROWS_ASKED),
         rows_max=ROWS_SHOWN,
@@ -176,14 +183,17 @@ def ordering(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="kinds",
-                title="Order that did not hold",
+                title=_("Order that did not hold"),
                 plots=[drawn] if rows else (),
                 table=by_kind,
                 source="gold.disorder",
-                empty="Every key kept its order.",
+                empty=_("Every key kept its order."),
             ),
             Section(
-                name="places", title="The newest places", table=places, empty="There are none."
+                name="places",
+                title=_("The newest places"),
+                table=places,
+                empty=_("There are none."),
             ),
         ]
     )
@@ -195,31 +205,31 @@ def quality(scope: Scope) -> Findings:
     broken = [row for row in rows if row["broken"]]
     shown = tables.table(
         (
-            tables.text("table_name", "Table"),
-            tables.text("rule", "Rule"),
-            tables.text("topic", "Topic"),
-            tables.text("severity", "Severity", wide=True),
-            tables.count("broken", "Broken"),
-            tables.count("looked", "of looks", wide=True),
-            tables.number("worst", "Worst", wide=True),
-            tables.number("limit", "Allowed", wide=True),
+            tables.text("table_name", _("Table")),
+            tables.text("rule", _("Rule")),
+            tables.text("topic", _("Topic")),
+            tables.text("severity", _("Severity"), wide=True),
+            tables.count("broken", _("Broken")),
+            tables.count("looked", _("of looks"), wide=True),
+            tables.number("worst", _("Worst"), wide=True),
+            tables.number("limit", _("Allowed"), wide=True),
         ),
         rows,
         rows_max=ROWS_SHOWN,
         levels=lambda row: {"broken": _rule_level(row)},
     )
     figures = [
-        Figure(name="Rules", value=mq.count(len(rows)), note="looked at, by table and topic"),
+        Figure(name=_("Rules"), value=mq.count(len(rows)), note=_("looked at, by table and topic")),
         Figure(
-            name="Broken",
+            name=_("Broken"),
             value=mq.count(len(broken)),
-            note="at least once in this time",
+            note=_("at least once in this time"),
             level="late" if broken else "",
         ),
         Figure(
-            name="That block",
+            name=_("That block"),
             value=mq.count(sum(row["severity"] == "block" for row in broken)),
-            note="what else was found then is not to be believed",
+            note=_("what else was found then is not to be believed"),
             level="failed" if any(row["severity"] == "block" for row in broken) else "",
         ),
     ]
@@ -228,13 +238,27 @@ def quality(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="rules",
-                title="Rules of the tables",
+                title=_("Rules of the tables"),
                 table=shown,
                 source="gold.quality",
-                empty="No rule was looked at in this time.",
+                empty=_("No rule was looked at in this time."),
             )
         ],
     )
+
+
+def _cut(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the matrix does not draw; empty where it draws all."""
+    is_cut = (
+        len(rows) >= MATRIX_CELLS_MAX
+        or len({row["topic"] for row in rows}) > MATRIX_TOPICS_MAX
+        or any(row["queue"] >= MATRIX_QUEUES_MAX for row in rows)
+    )
+    if not is_cut:
+        return ""
+    return _(
+        "Drawn are at most %(topics)s topics, the worst, and of each the first %(queues)s queues."
+    ) % {"topics": MATRIX_TOPICS_MAX, "queues": MATRIX_QUEUES_MAX}
 
 
 def _topics(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -248,18 +272,19 @@ def _loss_figures(sums: Mapping[str, Any]) -> Sequence[Figure]:
         return ()
     numbered = sums["numbered"] / sums["messages"] if sums["messages"] else 0.0
     return (
-        Figure(name="Messages", value=mq.short(sums["messages"]), note="looked at"),
-        Figure(name="Numbered", value=f"{100 * numbered:.1f} %", note="can be missed at all"),
+        Figure(name=_("Messages"), value=mq.short(sums["messages"]), note=_("looked at")),
+        Figure(name=_("Numbered"), value=f"{100 * numbered:.1f} %", note=_("can be missed at all")),
         Figure(
-            name="Missing",
+            name=_("Missing"),
             value=mq.short(sums["missing"]),
-            note=f"in {mq.count(sums['gaps'])} gaps; {mq.count(sums['recovered'])} came later",
+            note=_("in %(gaps)s gaps; %(later)s came later")
+            % {"gaps": mq.count(sums["gaps"]), "later": mq.count(sums["recovered"])},
             level="failed" if sums["missing"] else "",
         ),
         Figure(
-            name="Stored twice",
+            name=_("Stored twice"),
             value=mq.short(sums["stored_twice"]),
-            note=f"consumed twice {mq.short(sums['consumed_twice'])}",
+            note=_("consumed twice %(count)s") % {"count": mq.short(sums["consumed_twice"])},
         ),
     )
 

@@ -5,9 +5,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, pgettext
+
 from apps.console import plots
+from apps.console.days import day, day_and_hour, hour
 from apps.console.pipelines import tables
-from apps.console.pipelines.section import ROWS_ASKED, ROWS_SHOWN, Findings, Section
+from apps.console.pipelines.section import ROWS_ASKED, ROWS_SHOWN, Findings, Section, cut_at
 from apps.pipelines.selectors import load
 from apps.pipelines.selectors.results import Scope
 
@@ -22,6 +27,16 @@ _HOURS_UP_TO = timedelta(days=31)
 Row = dict[str, Any]
 
 
+def _cut(topic_count: int) -> str:
+    """Return how many topics are not drawn; empty where all are."""
+    if topic_count <= TOPICS_DRAWN:
+        return ""
+    return _("Drawn are the first %(shown)s of %(count)s topics, the most uneven.") % {
+        "shown": TOPICS_DRAWN,
+        "count": topic_count,
+    }
+
+
 def skew(scope: Scope) -> Findings:
     """Show how load is shared by queues, and the keys that most messages have."""
     rows = load.shares(scope, lines_max=_SHARES_MAX)
@@ -34,15 +49,15 @@ def skew(scope: Scope) -> Findings:
     worst = sorted(by_topic, key=lambda name: -by_topic[name][0]["imbalance"])
     shown = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.count("queue", "Queue"),
-            tables.count("messages", "Messages"),
-            tables.size("bytes", "Bytes", wide=True),
-            tables.share("share", "Share"),
-            tables.share("even", "Even would be", wide=True),
-            tables.share("rehashed", "With a good hash"),
-            tables.number("imbalance", "Most to mean", wide=True),
-            tables.number("gini", "Gini", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.count("queue", _("Queue")),
+            tables.count("messages", _("Messages")),
+            tables.size("bytes", _("Bytes"), wide=True),
+            tables.share("share", _("Share")),
+            tables.share("even", _("Even would be"), wide=True),
+            tables.share("rehashed", _("With a good hash")),
+            tables.number("imbalance", _("Most to mean"), wide=True),
+            tables.number("gini", _("Gini"), wide=True),
         ),
         [row for name in worst for row in by_topic[name]],
         rows_max=ROWS_SHOWN,
@@ -50,13 +65,13 @@ def skew(scope: Scope) -> Findings:
     keys = load.hot_keys(scope, lines_max=ROWS_ASKED)
     hot = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.text("key_kind", "Kind", wide=True),
-            tables.text("key", "Key"),
-            tables.count("messages", "Messages"),
-            tables.size("bytes", "Bytes", wide=True),
-            tables.share("share", "Share, at most"),
-            tables.count("queues", "Queues", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.text("key_kind", _("Kind"), wide=True),
+            tables.text("key", _("Key")),
+            tables.count("messages", _("Messages")),
+            tables.size("bytes", _("Bytes"), wide=True),
+            tables.share("share", _("Share, at most")),
+            tables.count("queues", _("Queues"), wide=True),
         ),
         keys,
         rows_max=ROWS_SHOWN,
@@ -66,29 +81,33 @@ def skew(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="shares",
-                title="Load of the queues",
+                title=_("Load of the queues"),
                 plots=[_share_plot(name, by_topic[name]) for name in worst[:TOPICS_DRAWN]],
+                cut=_cut(len(worst)),
                 table=shown,
                 source="gold.queue_shares",
-                empty="No topic had messages in this time.",
-                note="The dashed line is an even share. Topics whose fullest queue is farthest "
-                "from the mean come first; 1 is even.",
+                empty=_("No topic had messages in this time."),
+                note=_(
+                    "The dashed line is an even share. Topics whose fullest queue is farthest "
+                    "from the mean come first; 1 is even."
+                ),
             ),
             Section(
                 name="keys",
-                title="Hot keys",
+                title=_("Hot keys"),
                 plots=[
                     plots.columns(
-                        "Messages of the hottest keys",
+                        _("Messages of the hottest keys"),
                         [plots.cut(row["key"], 14) for row in hottest],
-                        [("messages", [row["messages"] for row in hottest])],
+                        [(_("messages"), [row["messages"] for row in hottest])],
                     )
                 ]
                 if keys
                 else (),
+                cut=cut_at(_KEYS_DRAWN, len(keys)),
                 table=hot,
                 source="gold.hot_keys",
-                empty="No message had a key.",
+                empty=_("No message had a key."),
             ),
         ]
     )
@@ -103,9 +122,13 @@ def rates(scope: Scope) -> Findings:
         row["failures"] = None if row["worked"] is None else row["failures"]
     slots = _slots([row["at"] for row in rows], bucket)
     by_slot = {row["at"]: row for row in rows}
-    names = (("sent", "sent"), ("worked on", "worked"), ("failed", "failures"))
+    names = (
+        (_("sent"), "sent"),
+        (_("worked on"), "worked"),
+        (pgettext("messages", "failed"), "failures"),
+    )
     drawn = plots.lines(
-        f"Messages a {bucket}",
+        str(_A_SLOT[bucket]),
         [_slot_label(at, bucket) for at in slots],
         [
             (name, [(by_slot[at][key] or 0) if at in by_slot else 0 for at in slots])
@@ -115,11 +138,11 @@ def rates(scope: Scope) -> Findings:
     )
     over_time = tables.table(
         (
-            tables.moment("at", bucket.capitalize()),
-            tables.count("sent", "Sent"),
-            tables.size("sent_bytes", "Bytes", wide=True),
-            tables.count("worked", "Worked on"),
-            tables.count("failures", "Failed"),
+            tables.moment("at", str(_SLOTS[bucket])),
+            tables.count("sent", _("Sent")),
+            tables.size("sent_bytes", _("Bytes"), wide=True),
+            tables.count("worked", _("Worked on")),
+            tables.count("failures", _("Failed")),
         ),
         rows[::-1],
         rows_max=ROWS_SHOWN,
@@ -129,16 +152,17 @@ def rates(scope: Scope) -> Findings:
         worked_ms, count = row["worked_ms"], row["messages"]
         row["mean_ms"] = worked_ms / count if worked_ms is not None and count else None
         row["failures"] = row["failures"] if row["group"] else None
-        row["who"] = f"worked on by {row['group']}" if row["group"] else "sent"
+        is_work = bool(row["group"])
+        row["who"] = _("worked on by %(group)s") % {"group": row["group"]} if is_work else _("sent")
     by_topic = tables.table(
         (
-            tables.text("topic", "Topic"),
-            tables.text("who", "What"),
-            tables.count("messages", "Messages"),
-            tables.count("failures", "Failed"),
-            tables.size("bytes", "Bytes", wide=True),
-            tables.count("busiest", "In the busiest minute", wide=True),
-            tables.milliseconds("mean_ms", "Mean work", wide=True),
+            tables.text("topic", _("Topic")),
+            tables.text("who", _("What")),
+            tables.count("messages", _("Messages")),
+            tables.count("failures", _("Failed")),
+            tables.size("bytes", _("Bytes"), wide=True),
+            tables.count("busiest", _("In the busiest minute"), wide=True),
+            tables.milliseconds("mean_ms", _("Mean work"), wide=True),
         ),
         sums,
         rows_max=ROWS_SHOWN,
@@ -147,18 +171,18 @@ def rates(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="time",
-                title=f"Messages a {bucket}",
+                title=str(_A_SLOT[bucket]),
                 plots=[drawn] if rows else (),
                 table=over_time,
                 source="gold.rates",
-                empty="Nothing was sent in this time.",
-                note="A message that several groups work on counts once for each.",
+                empty=_("Nothing was sent in this time."),
+                note=_("A message that several groups work on counts once for each."),
             ),
             Section(
                 name="topics",
-                title="By topic and group",
+                title=_("By topic and group"),
                 table=by_topic,
-                empty="Nothing was sent in this time.",
+                empty=_("Nothing was sent in this time."),
             ),
         ]
     )
@@ -168,30 +192,34 @@ def backlog(scope: Scope) -> Findings:
     """Show how far groups are behind, why, and when they will have caught up."""
     bucket = bucket_of(scope)
     rows = load.backlogs(scope, lines_max=ROWS_ASKED)
-    behind = [(row["group"], row["topic"]) for row in rows if row["lag"]][:LINES_DRAWN]
+    all_behind = [(row["group"], row["topic"]) for row in rows if row["lag"]]
+    behind = all_behind[:LINES_DRAWN]
     found = load.backlog_lines(scope, bucket=bucket)
     # Samples come less often than slots: those without one are left out.
     slots = sorted({at for _, _, at, _ in found})
     lags = {(group, topic, at): lag for group, topic, at, lag in found}
     drawn = plots.lines(
-        "Messages behind",
+        _("Messages behind"),
         [_slot_label(at, bucket) for at in slots],
         [
-            (f"{group} on {topic}", [lags.get((group, topic, at)) for at in slots])
+            (
+                _("%(group)s on %(topic)s") % {"group": group, "topic": topic},
+                [lags.get((group, topic, at)) for at in slots],
+            )
             for group, topic in behind
         ],
     )
     shown = tables.table(
         (
-            tables.text("group", "Group"),
-            tables.text("topic", "Topic"),
-            tables.count("lag", "Behind"),
-            tables.text("cause_said", "Cause"),
-            tables.text("drain", "Gone in"),
-            tables.number("trend_per_s", "Grows a second", wide=True),
-            tables.number("send_rate", "Sent/s", wide=True),
-            tables.number("consume_rate", "Consumed/s", wide=True),
-            tables.moment("at", "As of", wide=True),
+            tables.text("group", _("Group")),
+            tables.text("topic", _("Topic")),
+            tables.count("lag", _("Behind")),
+            tables.text("cause_said", _("Cause")),
+            tables.text("drain", _("Gone in")),
+            tables.number("trend_per_s", _("Grows a second"), wide=True),
+            tables.number("send_rate", _("Sent/s"), wide=True),
+            tables.number("consume_rate", _("Consumed/s"), wide=True),
+            tables.moment("at", _("As of"), wide=True),
         ),
         [_backlog_row(row) for row in rows],
         rows_max=ROWS_SHOWN,
@@ -201,24 +229,36 @@ def backlog(scope: Scope) -> Findings:
         sections=[
             Section(
                 name="groups",
-                title="Backlog, with its cause",
+                title=_("Backlog, with its cause"),
                 plots=[drawn] if behind else (),
+                cut=cut_at(LINES_DRAWN, len(all_behind)),
                 table=shown,
                 source="gold.backlog",
-                empty="No group was looked at in this time.",
+                empty=_("No group was looked at in this time."),
             )
         ]
     )
 
 
-CAUSES: Mapping[str, str] = {
-    "none": "none: it keeps up",
-    "no_consumer": "nobody consumes",
-    "burst": "more was sent than before",
-    "slow": "consumers are slower than before",
-    "failing": "the same messages fail again and again",
-    "stuck": "stands still",
-    "unknown": "not known",
+_A_SLOT: Mapping[str, Promise] = {
+    "minute": gettext_lazy("Messages a minute"),
+    "hour": gettext_lazy("Messages an hour"),
+    "day": gettext_lazy("Messages a day"),
+}
+_SLOTS: Mapping[str, Promise] = {
+    "minute": gettext_lazy("Minute"),
+    "hour": gettext_lazy("Hour"),
+    "day": gettext_lazy("Day"),
+}
+
+CAUSES: Mapping[str, Promise] = {
+    "none": gettext_lazy("none: it keeps up"),
+    "no_consumer": gettext_lazy("nobody consumes"),
+    "burst": gettext_lazy("more was sent than before"),
+    "slow": gettext_lazy("consumers are slower than before"),
+    "failing": gettext_lazy("the same messages fail again and again"),
+    "stuck": gettext_lazy("stands still"),
+    "unknown": gettext_lazy("not known"),
 }
 CAUSE_LEVELS: Mapping[str, str] = {
     "no_consumer": "failed",
@@ -259,19 +299,19 @@ def _share_plot(topic: str, queues: Sequence[Row]) -> plots.Plot:
     return plots.columns(
         topic,
         [str(row["queue"]) for row in queues],
-        [("messages", [row["messages"] for row in queues])],
+        [(_("messages"), [row["messages"] for row in queues])],
         even=total / len(queues),
         marks=marks,
-        marks_name="with a good hash",
+        marks_name=_("with a good hash"),
     )
 
 
 def _backlog_row(row: Row) -> Row:
     lag, drain_s = row["lag"], row["drain_s"]
     if lag == 0:
-        drain = "nothing to do"
+        drain = _("nothing to do")
     elif drain_s is None:
-        drain = tables.UNKNOWN if row["cause"] == "none" else "never, or not known"
+        drain = tables.UNKNOWN if row["cause"] == "none" else _("never, or not known")
     else:
         drain = tables.seconds("", "").write(drain_s)
     return {**row, "drain": drain, "cause_said": CAUSES.get(row["cause"], row["cause"])}
@@ -287,4 +327,4 @@ def _slots(known: Sequence[datetime], bucket: str) -> list[datetime]:
 
 
 def _slot_label(at: datetime, bucket: str) -> str:
-    return at.strftime({"minute": "%R", "hour": "%d %b %R", "day": "%d %b"}[bucket])
+    return {"minute": hour, "hour": day_and_hour, "day": day}[bucket](at)

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from apps.console import plots
+from apps.console.pipelines import words
+from apps.console.stored_words import stored
 from apps.core.moments import ms_of
 from apps.core.pagination import rfc3339, rfc3339_or_none
+from apps.core.phrases import Text, phrase
 from apps.pipelines.models import (
     LakeFile,
     PipelineRun,
@@ -44,12 +47,10 @@ def run_line(run: PipelineRun, *, now: datetime) -> Row:
         "is_active": run.is_active,
         "window_start": rfc3339(run.window_start),
         "window_end": rfc3339(run.window_end),
-        "who": run.trigger
-        if run.trigger == Trigger.SCHEDULE
-        else f"{run.trigger} {run.requested_by}",
+        "who": _who(run),
         "requested_s": max(0, age_s(run.requested_at, now)),
         "cancel_requested": run.cancel_requested,
-        "stage": run.stage,
+        "stage": words.stage(run.stage),
         "percent": percent,
         "rows_expected": run.rows_expected,
         "rows_read": run.rows_read,
@@ -66,11 +67,19 @@ def look_of(run: PipelineRun) -> str:
     return _LOOKS.get(run.state, run.state)
 
 
-def said_of(run: PipelineRun) -> str:
+def said_of(run: PipelineRun) -> Text:
     """Return a run's state, and how far its stage is where that is known."""
+    state = words.state(run.state)
     if run.state != RunState.RUNNING or run.percent is None:
-        return run.state
-    return f"{run.state} {round(run.percent)} %"
+        return state
+    return phrase("%(state)s %(percent)s %%", state=state, percent=round(run.percent))
+
+
+def _who(run: PipelineRun) -> Text:
+    trigger = words.trigger(run.trigger)
+    if run.trigger == Trigger.SCHEDULE:
+        return trigger
+    return phrase("%(trigger)s %(name)s", trigger=trigger, name=run.requested_by)
 
 
 def revision(run: PipelineRun, *, log_bytes: int) -> str:
@@ -85,6 +94,7 @@ def run_row(run: PipelineRun, *, now: datetime) -> Row:
         "topics": run.topics,
         "parameters": run.parameters,
         "trigger": run.trigger,
+        "trigger_said": words.trigger(run.trigger),
         "requested_by": run.requested_by,
         "requested_at": rfc3339(run.requested_at),
         "started_at": rfc3339_or_none(run.started_at),
@@ -95,7 +105,7 @@ def run_row(run: PipelineRun, *, now: datetime) -> Row:
         "has_results": run.published and run.results_deleted_at is None,
         "results_deleted_at": rfc3339_or_none(run.results_deleted_at),
         "cancelled_by": run.cancelled_by,
-        "error": run.error,
+        "error": stored(run.error),
         "code_version": run.code_version,
     }
 
@@ -105,12 +115,12 @@ def job_row(found: Standing, *, now: datetime) -> Row:
     durations = found.durations_ms
     return {
         "name": found.job.name,
-        "meaning": found.job.meaning,
+        "meaning": words.meaning(found.job),
         "every_s": found.job.every_s,
         "waiting": found.waiting,
         "last": None if found.last is None else run_line(found.last, now=now),
         "look": _LOOKS[RunState.QUEUED] if found.last is None else look_of(found.last),
-        "said": "never run" if found.last is None else said_of(found.last),
+        "said": words.NEVER_RUN if found.last is None else said_of(found.last),
         "revision": "" if found.last_done is None else str(found.last_done.pk),
         "done_s": None
         if found.last_done is None
@@ -131,6 +141,7 @@ def table_input(row: RunInput) -> Row:
 
 def file_row(row: LakeFile) -> Row:
     """Return a file of a run."""
+    state = "deleted" if row.deleted_at else "replaced" if row.retired_at else "in use"
     return {
         "id": row.pk,
         "table": row.table,
@@ -140,7 +151,8 @@ def file_row(row: LakeFile) -> Row:
         "rows": row.rows,
         "size_bytes": row.size_bytes,
         "is_kept": row.deleted_at is None,
-        "state": "deleted" if row.deleted_at else "replaced" if row.retired_at else "in use",
+        "state": state,
+        "state_said": words.FILES[state],
     }
 
 
@@ -155,6 +167,7 @@ def stream_row(stream: PipelineStream, *, pace: Pace, now: datetime) -> Row:
         "name": stream.name,
         "topics": _named(stream.topics),
         "state": state,
+        "state_said": words.STREAMS[state],
         "look": _LOOKS.get(state, state),
         "batch": stream.batch if last is None else last.number,
         "batch_rows": None if last is None else last.rows,
@@ -181,8 +194,8 @@ def _trend(durations_ms: Sequence[int]) -> str:
     )
 
 
-def _named(topics: Sequence[str]) -> str:
-    return plots.cut(", ".join(topics), _WORDS_SHOWN) or "all"
+def _named(topics: Sequence[str]) -> Text:
+    return plots.cut(", ".join(topics), _WORDS_SHOWN) or words.ALL_TOPICS
 
 
 def _elapsed_ms(run: PipelineRun, now: datetime) -> int | None:

@@ -3,12 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from apps.console.pipelines.tables import Table
 from apps.console.plots import Plot
 
 ROWS_SHOWN = 50
 # One more is asked for, so that a page knows whether there are more.
 ROWS_ASKED = ROWS_SHOWN + 1
+
+
+def cut_at(drawn_max: int, count: int) -> str:
+    """Return what is said beneath a plot of the first of several; empty where it shows all."""
+    if count <= drawn_max:
+        return ""
+    return _("Only the first %(count)s are drawn.") % {"count": drawn_max}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,8 @@ class Section:
     plots: Sequence[Plot] = ()
     source: str = ""
     note: str = ""
+    cut: str = ""
+    """What the plots leave out; empty where they show all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from apps.console.plots import Number, written
 from apps.console.templatetags import mq
 from apps.core.pagination import rfc3339
@@ -158,4 +160,4 @@ def _seconds(value: float | None) -> str:
 
 
 def _truth(value: object) -> str:
-    return "yes" if value else "no"
+    return _("yes") if value else _("no")

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypedDict
 
-from apps.console.freshness import State, aged
+from apps.console.freshness import NOT_READ_YET, State, aged
 from apps.console.pipelines.runs import Row, job_row, revision, run_line, stream_row
 from apps.core.moments import moment
+from apps.core.phrases import Text
 from apps.engine.clock import Clock
 from apps.pipelines.models import PipelineRun, PipelineStream, RunState
 from apps.pipelines.selectors import runs
@@ -34,7 +35,7 @@ class PipelinesPicture(TypedDict):
     """
 
     state: str
-    note: str
+    note: Text
     jobs: list[Row] | None
     running: list[Row] | None
     lately: list[Row] | None
@@ -140,7 +141,7 @@ class PipelinesWatch:
         if reading is None:
             return {
                 "state": State.NOT_KNOWN.value,
-                "note": "not read yet",
+                "note": NOT_READ_YET,
                 "jobs": None,
                 "running": None,
                 "lately": None,

@@ -6,6 +6,8 @@ operators did about a letter is decided here. The body stays in the log.
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.groups.models import fields
 
@@ -18,11 +20,11 @@ STORE_ID_CHARACTERS = 32
 class State(models.TextChoices):
     """What became of a dead letter."""
 
-    WAITING = "waiting"
-    RESENDING = "resending", "resending: claimed by a job"
-    RESENT = "resent"
-    DISCARDED = "discarded"
-    GONE = "gone", "gone: the log does not hold it any more"
+    WAITING = "waiting", pgettext_lazy("state", "waiting")
+    RESENDING = "resending", _("resending: claimed by a job")
+    RESENT = "resent", pgettext_lazy("state", "resent")
+    DISCARDED = "discarded", pgettext_lazy("state", "discarded")
+    GONE = "gone", _("gone: the log does not hold it any more")
 
 
 class DeadLetter(models.Model):
@@ -32,37 +34,47 @@ class DeadLetter(models.Model):
     the last one's. `trouble` is why the last job that had it could not send it again.
     """
 
-    store_id = models.CharField(max_length=STORE_ID_CHARACTERS)
-    group = fields.name()
-    queue_offset = models.PositiveBigIntegerField()
-    origin_topic = models.CharField(max_length=TEXT_CHARACTERS_MAX, db_collation="C", blank=True)
-    origin_queue = models.PositiveBigIntegerField(null=True)
-    origin_offset = models.PositiveBigIntegerField(null=True)
-    message_id = models.CharField(max_length=TEXT_CHARACTERS_MAX, db_collation="C")
-    keys = models.CharField(max_length=KEYS_CHARACTERS_MAX, blank=True)
-    tag = models.CharField(max_length=TEXT_CHARACTERS_MAX, blank=True)
-    attempts = models.PositiveIntegerField()
-    reason = fields.reason()
-    history = models.JSONField(default=list)
-    first_failed_at = models.DateTimeField(null=True)
-    dead_at = models.DateTimeField()
-    size_bytes = models.PositiveIntegerField()
-
-    state = models.CharField(max_length=12, choices=State, default=State.WAITING)
-    job = models.ForeignKey(
-        "deadletters.ResendJob", on_delete=models.PROTECT, null=True, related_name="letters"
+    store_id = models.CharField(_("store id"), max_length=STORE_ID_CHARACTERS)
+    group = fields.name(_("group"))
+    queue_offset = models.PositiveBigIntegerField(_("queue offset"))
+    origin_topic = models.CharField(
+        _("original topic"), max_length=TEXT_CHARACTERS_MAX, db_collation="C", blank=True
     )
-    trouble = fields.reason()
-    resent_at = models.DateTimeField(null=True)
-    resent_topic = models.CharField(max_length=TEXT_CHARACTERS_MAX, blank=True)
-    resent_queue = models.PositiveIntegerField(null=True)
-    resent_offset = models.PositiveBigIntegerField(null=True)
-    discarded_at = models.DateTimeField(null=True)
-    discarded_by = models.CharField(max_length=TEXT_CHARACTERS_MAX, blank=True)
-    discard_reason = fields.reason()
+    origin_queue = models.PositiveBigIntegerField(_("original queue"), null=True)
+    origin_offset = models.PositiveBigIntegerField(_("original offset"), null=True)
+    message_id = models.CharField(_("message id"), max_length=TEXT_CHARACTERS_MAX, db_collation="C")
+    keys = models.CharField(_("keys"), max_length=KEYS_CHARACTERS_MAX, blank=True)
+    tag = models.CharField(_("tag"), max_length=TEXT_CHARACTERS_MAX, blank=True)
+    attempts = models.PositiveIntegerField(_("attempts"))
+    reason = fields.reason(_("reason"))
+    history = models.JSONField(_("history of failures"), default=list)
+    first_failed_at = models.DateTimeField(_("first failed at"), null=True)
+    dead_at = models.DateTimeField(_("died at"))
+    size_bytes = models.PositiveIntegerField(_("size (bytes)"))
+
+    state = models.CharField(_("state"), max_length=12, choices=State, default=State.WAITING)
+    job = models.ForeignKey(
+        "deadletters.ResendJob",
+        verbose_name=_("job"),
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="letters",
+    )
+    trouble = fields.reason(_("trouble"))
+    resent_at = models.DateTimeField(_("sent again at"), null=True)
+    resent_topic = models.CharField(
+        _("sent again to topic"), max_length=TEXT_CHARACTERS_MAX, blank=True
+    )
+    resent_queue = models.PositiveIntegerField(_("sent again to queue"), null=True)
+    resent_offset = models.PositiveBigIntegerField(_("sent again to offset"), null=True)
+    discarded_at = models.DateTimeField(_("discarded at"), null=True)
+    discarded_by = models.CharField(_("discarded by"), max_length=TEXT_CHARACTERS_MAX, blank=True)
+    discard_reason = fields.reason(_("why it was discarded"))
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("dead letter")
+        verbose_name_plural = _("dead letters")
         permissions = [("resend_deadletter", "Can resend or discard dead letters")]
         constraints = [
             models.UniqueConstraint(

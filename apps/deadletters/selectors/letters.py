@@ -8,6 +8,7 @@ from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
 
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.deadletters.models import DeadLetter, State
 
 _NUMBER_MAX = 2**63 - 1
@@ -36,7 +37,12 @@ def letter(group: str, number: int) -> DeadLetter:
     if number <= _NUMBER_MAX:
         found = DeadLetter.objects.select_related("job").filter(group=group, pk=number).first()
     if found is None:
-        raise ProblemError("not_found", f"group {group!r} has no dead letter {number}")
+        raise ProblemError(
+            "not_found",
+            sentence(
+                "group %(group)s has no dead letter %(number)s", group=repr(group), number=number
+            ),
+        )
     return found
 
 

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from apps.audit.services import recorded
+from apps.core.phrases import sentence
 from apps.deadletters.models import DeadLetter, State
 from apps.engine.errors import InvalidArgument
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
@@ -27,7 +28,12 @@ def discard(
     reason.
     """
     if not 1 <= len(reason.strip()) <= len(reason) <= REASON_CHARACTERS_MAX:
-        raise InvalidArgument(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a reason has 1 to %(reason_characters_max)s characters",
+                reason_characters_max=REASON_CHARACTERS_MAX,
+            )
+        )
     with recorded(
         by=by, act="deadletters.discard", kind="dead letters", name="", reason=reason
     ) as entry:

@@ -4,7 +4,7 @@ A letter belongs to at most one job: it is claimed in the transaction that makes
 letter that another request is claiming at this moment is passed over, not waited for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,11 +13,13 @@ from django.utils import timezone
 
 from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.deadletters.models import DeadLetter, JobState, ResendJob, State
 from apps.deadletters.models.jobs import RATE_MAX
 from apps.deadletters.records import retry_topic_of
+from apps.engine.codec.litenames import lite_parts
 from apps.engine.errors import InvalidArgument, NotPermitted, UnknownTopic
-from apps.engine.types import PERM_READ, PERM_WRITE
+from apps.engine.types import PERM_READ, PERM_WRITE, TopicType
 from apps.topics.models import Topic
 
 # Destinations a job tells apart; what is beyond them is told together.
@@ -92,7 +94,9 @@ def _requested(
         state=State.RESENDING, job=job, trouble=""
     )
     if not job.total:
-        raise ProblemError("conflict", "none of these dead letters waits to be sent again")
+        raise ProblemError(
+            "conflict", sentence("none of these dead letters waits to be sent again")
+        )
     job.plan = plan_of(job.letters.all(), group=group, target=job.target)
     job.save()
     return job
@@ -106,13 +110,18 @@ def cancel(*, job_id: int, by: str) -> ResendJob:
     with recorded(by=by, act="job.cancel", kind="job", name=str(job_id)) as entry:
         job = ResendJob.objects.select_for_update().filter(pk=job_id).first()
         if job is None:
-            raise ProblemError("not_found", f"there is no job {job_id}")
+            raise ProblemError("not_found", sentence("there is no job %(job_id)s", job_id=job_id))
         if job.cancel_requested:
             entry.forget()
             return job
         entry.before = {"group": job.group, "state": job.state, "done": job.done_count}
         if not job.is_active:
-            raise ProblemError("conflict", f"job {job_id} has ended: it is {job.state}")
+            raise ProblemError(
+                "conflict",
+                sentence(
+                    "job %(job_id)s has ended: it is %(state)s", job_id=job_id, state=job.state
+                ),
+            )
         job.cancel_requested = True
         job.cancelled_by = by
         job.save()
@@ -145,9 +154,7 @@ def plan_of(letters: QuerySet[DeadLetter], *, group: str, target: str) -> list[d
     else:
         found = letters.order_by().values_list("origin_topic").annotate(count=Count("pk"))
         counts = dict(found.order_by("-count", "origin_topic"))
-    writable = set(
-        Topic.objects.filter(name__in=counts, perm__in=_WRITABLE).values_list("name", flat=True)
-    )
+    writable = _writable(counts)
     writable.add(retry_topic_of(group))
     lines = [
         {
@@ -167,6 +174,18 @@ def plan_of(letters: QuerySet[DeadLetter], *, group: str, target: str) -> list[d
     return lines
 
 
+def _writable(names: Collection[str]) -> set[str]:
+    """Return which topics of these take messages; of one that has lite topics only those do."""
+    of = {name: (lite_parts(name) or (name,))[0] for name in names}
+    rows = Topic.objects.filter(name__in=set(of.values()), perm__in=_WRITABLE)
+    types = dict(rows.values_list("name", "type"))
+    return {
+        name
+        for name, parent in of.items()
+        if parent in types and (types[parent] == TopicType.LITE) == (parent != name)
+    }
+
+
 def _counted(job: ResendJob, waiting: QuerySet[DeadLetter]) -> ResendJob:
     job.plan = plan_of(waiting, group=job.group, target=job.target)
     job.total = sum(line["count"] for line in job.plan)
@@ -178,11 +197,13 @@ def _counted(job: ResendJob, waiting: QuerySet[DeadLetter]) -> ResendJob:
 
 def _check(group: str, wish: Wish) -> None:
     if wish.rate_per_s is not None and not 1 <= wish.rate_per_s <= RATE_MAX:
-        raise InvalidArgument(f"rate_per_s must be from 1 to {RATE_MAX}")
+        raise InvalidArgument(
+            sentence("rate_per_s must be from 1 to %(rate_max)s", rate_max=RATE_MAX)
+        )
     if wish.target is None or wish.target == retry_topic_of(group):
         return
-    topic = Topic.objects.filter(name=wish.target).first()
-    if topic is None:
-        raise UnknownTopic(f"there is no topic {wish.target!r}")
-    if not topic.perm & PERM_WRITE:
-        raise NotPermitted(f"topic {wish.target!r} takes no messages")
+    parent = (lite_parts(wish.target) or (wish.target,))[0]
+    if not Topic.objects.filter(name=parent).exists():
+        raise UnknownTopic(sentence("there is no topic %(target)s", target=repr(wish.target)))
+    if wish.target not in _writable([wish.target]):
+        raise NotPermitted(sentence("topic %(target)s takes no messages", target=repr(wish.target)))

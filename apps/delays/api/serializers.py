@@ -22,7 +22,11 @@ class DelayedDocument(serializers.Serializer[Any]):
     queue = serializers.IntegerField()
     message_id = serializers.CharField()
     tag = serializers.CharField(allow_null=True)
-    keys = serializers.ListField(child=serializers.CharField())
+    keys = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Null for a caller who may not peek into the topic.",
+    )
     size_bytes = serializers.IntegerField()
     born_time = serializers.DateTimeField(allow_null=True)
     deliver_at = serializers.DateTimeField()
@@ -90,8 +94,8 @@ class DelayStatusDocument(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-def rendered_message(message: DelayedMessage) -> dict[str, object]:
-    """Build the JSON shape of a delayed message."""
+def rendered_message(message: DelayedMessage, *, peeks: bool) -> dict[str, object]:
+    """Build the JSON shape of a delayed message, for who `peeks` with its keys."""
     return {
         "number": str(message.number),
         "recall_handle": message.handle,
@@ -100,7 +104,7 @@ def rendered_message(message: DelayedMessage) -> dict[str, object]:
         "queue": message.queue,
         "message_id": message.message_id,
         "tag": message.tag or None,
-        "keys": message.keys.split(),
+        "keys": message.keys.split() if peeks else None,
         "size_bytes": message.size_bytes,
         "born_time": _born(message.born_time_ms),
         "deliver_at": rfc3339(moment(message.due_ms)),

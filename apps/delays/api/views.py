@@ -6,6 +6,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
+from apps.access.policy import topic
 from apps.core.pagination import ITEMS_DEFAULT, ITEMS_MAX, listing
 from apps.core.queries import asked_name, asked_number, asked_time_ms
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
@@ -42,13 +44,18 @@ class DelayedListView(APIView):
         tags=["delays"],
     )
     def get(self, request: Request) -> Response:
-        """List delayed messages by due time."""
+        """List delayed messages by due time, as far as the caller may see their topics.
+
+        A page may be shorter than `limit`, and go on all the same.
+        """
         query = request.query_params
         from_ms, to_ms = asked_time_ms(query, "from"), asked_time_ms(query, "to")
         if from_ms is not None and to_ms is not None and from_ms >= to_ms:
             raise ValidationError({"from": ["must be before `to`"]})
 
-        found = selectors.page(
+        sight = sight_of(request._request)
+        found = selectors.shown_page(
+            sight,
             level=asked_number(query, "level", lowest=1, highest=limits.DELAY_LEVELS_MAX),
             topic=asked_name(query, "topic"),
             from_ms=from_ms,
@@ -58,7 +65,13 @@ class DelayedListView(APIView):
         )
 
         return Response(
-            listing([rendered_message(message) for message in found.messages], found.cursor)
+            listing(
+                [
+                    rendered_message(message, peeks=sight.peeks(topic(message.topic)))
+                    for message in found.messages
+                ],
+                found.cursor,
+            )
         )
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from apps.groups.api.views import backlog, care, groups, locks, offsets
+from apps.groups.api.views import backlog, care, groups, lites, locks, offsets
 
 urlpatterns = [
     path("groups", groups.GroupListView.as_view()),
@@ -20,7 +20,9 @@ urlpatterns = [
     path("groups/<str:group>/queues/<str:topic>/<int:queue>:park", care.ParkView.as_view()),
     path("groups/<str:group>/lag", backlog.GroupLagView.as_view()),
     path("groups/<str:group>/blocked", backlog.GroupBlockedView.as_view()),
+    path("groups/<str:group>/lite-subscriptions", lites.LiteSubscriptionListView.as_view()),
     path("locks", locks.LockListView.as_view()),
     path("locks/<str:lock>/transitions", locks.LockTransitionsView.as_view()),
+    path("locks/<str:lock>/refusals", locks.LockRefusalsView.as_view()),
     path("locks/<str:lock>:release", locks.LockReleaseView.as_view()),
 ]

@@ -5,6 +5,8 @@ Projections: the truth is the broker's lock table and its journal.
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
 
 from apps.engine.grouptypes import LockChange
 from apps.groups.models import fields
@@ -13,18 +15,19 @@ from apps.groups.models import fields
 class State(models.TextChoices):
     """How a lock was found when its row was written."""
 
-    HELD = "held"
-    EXPIRED = "expired"
-    FREE = "free"
+    HELD = "held", pgettext_lazy("state", "held")
+    EXPIRED = "expired", pgettext_lazy("state", "expired")
+    FREE = "free", pgettext_lazy("state", "free")
 
 
 class Change(models.TextChoices):
     """Why a line of a lock's history was written."""
 
-    ACQUIRED = LockChange.ACQUIRED.value
-    TAKEN_OVER = LockChange.TAKEN_OVER.value, "taken over"
-    RELEASED = LockChange.RELEASED.value
-    FORCED = LockChange.FORCED.value, "released by an operator"
+    ACQUIRED = LockChange.ACQUIRED.value, pgettext_lazy("change of a lock", "acquired")
+    TAKEN_OVER = LockChange.TAKEN_OVER.value, pgettext_lazy("change of a lock", "taken over")
+    EXPIRED = LockChange.EXPIRED.value, _("lease over")
+    RELEASED = LockChange.RELEASED.value, pgettext_lazy("change of a lock", "released")
+    FORCED = LockChange.FORCED.value, _("released by an operator")
 
 
 class QueueLock(models.Model):
@@ -33,18 +36,20 @@ class QueueLock(models.Model):
     `expires_at` is a hint: renewals move the end, and are not written.
     """
 
-    group = fields.name()
-    topic = fields.topic()
-    queue = models.PositiveSmallIntegerField()
-    owner = fields.client_id(blank=True)
-    epoch = models.PositiveBigIntegerField()
-    acquired_at = models.DateTimeField()
-    expires_at = models.DateTimeField()
-    state = models.CharField(max_length=8, choices=State)
-    updated_at = models.DateTimeField()
+    group = fields.name(_("group"))
+    topic = fields.topic(_("topic"))
+    queue = models.PositiveSmallIntegerField(_("queue"))
+    owner = fields.client_id(_("owner"), blank=True)
+    epoch = models.PositiveBigIntegerField(_("epoch"))
+    acquired_at = models.DateTimeField(_("acquired at"))
+    expires_at = models.DateTimeField(_("expires at"))
+    state = models.CharField(_("state"), max_length=8, choices=State)
+    updated_at = models.DateTimeField(_("updated at"))
 
     class Meta:
         ordering = ["group", "topic", "queue"]
+        verbose_name = _("queue lock")
+        verbose_name_plural = _("queue locks")
         constraints = [
             models.UniqueConstraint(
                 fields=["group", "topic", "queue"], name="lock_once_a_group_and_queue"
@@ -58,26 +63,28 @@ class QueueLock(models.Model):
 
     def __str__(self) -> str:
         """Return group and queue."""
-        return f"{self.group} in {self.topic}/{self.queue}"
+        return _place(self)
 
 
 class LockTransition(models.Model):
     """A change of a lock's owner. `number` is that of the journal's record, once in a store."""
 
-    store_id = models.CharField(max_length=32)
-    number = models.PositiveBigIntegerField()
-    at = models.DateTimeField()
-    group = fields.name()
-    topic = fields.topic()
-    queue = models.PositiveSmallIntegerField()
-    change = models.CharField(max_length=12, choices=Change)
-    owner = fields.client_id(blank=True)
-    previous_owner = fields.client_id(blank=True)
-    epoch = models.PositiveBigIntegerField()
-    reason = fields.reason()
+    store_id = models.CharField(_("store id"), max_length=32)
+    number = models.PositiveBigIntegerField(_("number"))
+    at = models.DateTimeField(_("time"))
+    group = fields.name(_("group"))
+    topic = fields.topic(_("topic"))
+    queue = models.PositiveSmallIntegerField(_("queue"))
+    change = models.CharField(_("change"), max_length=12, choices=Change)
+    owner = fields.client_id(_("owner"), blank=True)
+    previous_owner = fields.client_id(_("previous owner"), blank=True)
+    epoch = models.PositiveBigIntegerField(_("epoch"))
+    reason = fields.reason(_("reason"))
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("lock transition")
+        verbose_name_plural = _("lock transitions")
         constraints = [
             models.UniqueConstraint(
                 fields=["store_id", "number"], name="transition_once_a_store_and_number"
@@ -93,4 +100,51 @@ class LockTransition(models.Model):
 
     def __str__(self) -> str:
         """Return queue and change."""
-        return f"{self.group} in {self.topic}/{self.queue}: {self.change}"
+        return f"{_place(self)}: {self.get_change_display()}"
+
+
+class LockRefusal(models.Model):
+    """How often one client was refused a queue's lock in one minute; a row a minute, not a refusal.
+
+    `epoch` is the store's: the broker counts anew after a restart, in the same minute perhaps. An
+    empty `client_id` counts several clients together. `owner` had the lock, or was to have it.
+    """
+
+    store_id = models.CharField(_("store id"), max_length=32)
+    epoch = models.PositiveBigIntegerField(_("epoch"))
+    at = models.DateTimeField(_("time"))
+    group = fields.name(_("group"))
+    topic = fields.topic(_("topic"))
+    queue = models.PositiveSmallIntegerField(_("queue"))
+    owner = fields.client_id(_("owner"))
+    client_id = fields.client_id(_("client id"), blank=True)
+    count = models.PositiveBigIntegerField(_("count"))
+    last_at = models.DateTimeField(_("last at"))
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        verbose_name = _("lock refusal")
+        verbose_name_plural = _("lock refusals")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["store_id", "epoch", "at", "group", "topic", "queue", "owner", "client_id"],
+                name="refusals_once_a_minute_and_client",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["group", "topic", "queue", "-at"], name="refusals_by_queue"),
+            models.Index(fields=["at"], name="refusals_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        """Return queue and client."""
+        return f"{_place(self)}: {self.client_id or gettext('others')}"
+
+
+def _place(row: QueueLock | LockTransition | LockRefusal) -> str:
+    """Return group and queue."""
+    return gettext("%(group)s in %(topic)s/%(queue)s") % {
+        "group": row.group,
+        "topic": row.topic,
+        "queue": row.queue,
+    }

@@ -4,6 +4,8 @@ All are projections: the truth is in the broker, and a row may be a few seconds 
 """
 
 from django.db import models
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.engine.types import FilterType, MessageModel
 from apps.groups.models import fields
@@ -13,15 +15,15 @@ from apps.groups.models.settings import StrategyChoice
 class Model(models.TextChoices):
     """Whether members share a group's messages, or each gets all of them."""
 
-    CLUSTERING = MessageModel.CLUSTERING.value
-    BROADCASTING = MessageModel.BROADCASTING.value
+    CLUSTERING = MessageModel.CLUSTERING.value, _("clustering: members share the messages")
+    BROADCASTING = MessageModel.BROADCASTING.value, _("broadcasting: each member gets all messages")
 
 
 class Filter(models.TextChoices):
     """How the text of a filter is read."""
 
-    TAG = FilterType.TAG.value
-    SQL92 = FilterType.SQL92.value
+    TAG = FilterType.TAG.value, _("tags")
+    SQL92 = FilterType.SQL92.value, "SQL92"
 
 
 class Member(models.Model):
@@ -30,20 +32,22 @@ class Member(models.Model):
     One that keeps no heartbeat, and so only receives, has no `model`; `strategy` is its wish.
     """
 
-    group = fields.name()
-    client_id = fields.client_id()
-    topics = models.JSONField(default=list)
-    first_seen_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField()
-    model = models.CharField(max_length=16, choices=Model, blank=True)
-    ordered = models.BooleanField(default=False)
-    strategy = models.CharField(max_length=24, choices=StrategyChoice, blank=True)
-    site = models.CharField(max_length=255, blank=True)
-    generation = models.PositiveBigIntegerField(null=True)
-    conflicts = models.JSONField(default=list)
+    group = fields.name(_("group"))
+    client_id = fields.client_id(_("client id"))
+    topics = models.JSONField(_("topics"), default=list)
+    first_seen_at = models.DateTimeField(_("first seen at"))
+    last_seen_at = models.DateTimeField(_("last seen at"))
+    model = models.CharField(_("message model"), max_length=16, choices=Model, blank=True)
+    ordered = models.BooleanField(_("ordered"), default=False)
+    strategy = models.CharField(_("strategy"), max_length=24, choices=StrategyChoice, blank=True)
+    site = models.CharField(_("site"), max_length=255, blank=True)
+    generation = models.PositiveBigIntegerField(_("generation"), null=True)
+    conflicts = models.JSONField(_("conflicts"), default=list)
 
     class Meta:
         ordering = ["group", "client_id"]
+        verbose_name = _("member")
+        verbose_name_plural = _("members")
         constraints = [
             models.UniqueConstraint(fields=["group", "client_id"], name="member_once_a_group"),
             models.CheckConstraint(
@@ -53,7 +57,10 @@ class Member(models.Model):
 
     def __str__(self) -> str:
         """Return group and client id."""
-        return f"{self.client_id} of {self.group}"
+        return gettext("%(client)s of %(group)s") % {
+            "client": self.client_id,
+            "group": self.group,
+        }
 
 
 class Subscription(models.Model):
@@ -63,17 +70,19 @@ class Subscription(models.Model):
     member of the group wants something else of the topic.
     """
 
-    group = fields.name()
-    client_id = fields.client_id()
-    topic = fields.topic()
-    filter = models.TextField()
-    filter_type = models.CharField(max_length=8, choices=Filter)
-    is_conflicting = models.BooleanField(default=False)
-    version = models.PositiveIntegerField(default=1)
-    seen_at = models.DateTimeField()
+    group = fields.name(_("group"))
+    client_id = fields.client_id(_("client id"))
+    topic = fields.topic(_("topic"))
+    filter = models.TextField(_("filter"))
+    filter_type = models.CharField(_("kind of filter"), max_length=8, choices=Filter)
+    is_conflicting = models.BooleanField(_("conflicting"), default=False)
+    version = models.PositiveIntegerField(_("version"), default=1)
+    seen_at = models.DateTimeField(_("seen at"))
 
     class Meta:
         ordering = ["group", "topic", "client_id"]
+        verbose_name = _("subscription")
+        verbose_name_plural = _("subscriptions")
         constraints = [
             models.UniqueConstraint(
                 fields=["group", "client_id", "topic"], name="subscription_once_a_member_and_topic"
@@ -86,7 +95,11 @@ class Subscription(models.Model):
 
     def __str__(self) -> str:
         """Return who wants which topic."""
-        return f"{self.client_id} of {self.group} on {self.topic}"
+        return gettext("%(client)s of %(group)s on %(topic)s") % {
+            "client": self.client_id,
+            "group": self.group,
+            "topic": self.topic,
+        }
 
 
 class QueueAssignment(models.Model):
@@ -95,14 +108,16 @@ class QueueAssignment(models.Model):
     Members that broadcast have all queues, and no row.
     """
 
-    group = fields.name()
-    topic = fields.topic()
-    queue = models.PositiveSmallIntegerField()
-    client_id = fields.client_id()
-    generation = models.PositiveBigIntegerField()
+    group = fields.name(_("group"))
+    topic = fields.topic(_("topic"))
+    queue = models.PositiveSmallIntegerField(_("queue"))
+    client_id = fields.client_id(_("client id"))
+    generation = models.PositiveBigIntegerField(_("generation"))
 
     class Meta:
         ordering = ["group", "topic", "queue"]
+        verbose_name = _("queue assignment")
+        verbose_name_plural = _("queue assignments")
         constraints = [
             models.UniqueConstraint(
                 fields=["group", "topic", "queue"], name="assignment_once_a_group_and_queue"
@@ -111,7 +126,11 @@ class QueueAssignment(models.Model):
 
     def __str__(self) -> str:
         """Return queue and member."""
-        return f"{self.topic}/{self.queue} of {self.group} to {self.client_id}"
+        return gettext("%(queue)s of %(group)s to %(client)s") % {
+            "queue": f"{self.topic}/{self.queue}",
+            "group": self.group,
+            "client": self.client_id,
+        }
 
 
 class Rebalance(models.Model):
@@ -120,18 +139,20 @@ class Rebalance(models.Model):
     `number` is that of the journal's record, once in a store.
     """
 
-    store_id = models.CharField(max_length=32)
-    number = models.PositiveBigIntegerField()
-    at = models.DateTimeField()
-    group = fields.name()
-    generation = models.PositiveBigIntegerField()
-    reason = fields.reason()
-    strategy = models.CharField(max_length=24, choices=StrategyChoice)
-    assignment = models.JSONField()
-    queues_moved = models.PositiveIntegerField()
+    store_id = models.CharField(_("store id"), max_length=32)
+    number = models.PositiveBigIntegerField(_("number"))
+    at = models.DateTimeField(_("time"))
+    group = fields.name(_("group"))
+    generation = models.PositiveBigIntegerField(_("generation"))
+    reason = fields.reason(_("reason"))
+    strategy = models.CharField(_("strategy"), max_length=24, choices=StrategyChoice)
+    assignment = models.JSONField(_("assignment"))
+    queues_moved = models.PositiveIntegerField(_("queues moved"))
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("rebalance")
+        verbose_name_plural = _("rebalances")
         constraints = [
             models.UniqueConstraint(
                 fields=["store_id", "number"], name="rebalance_once_a_store_and_number"
@@ -144,4 +165,7 @@ class Rebalance(models.Model):
 
     def __str__(self) -> str:
         """Return group and generation."""
-        return f"{self.group}, generation {self.generation}"
+        return gettext("%(group)s, generation %(generation)s") % {
+            "group": self.group,
+            "generation": self.generation,
+        }

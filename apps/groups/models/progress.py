@@ -2,6 +2,8 @@
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.groups.models import fields
 
@@ -13,15 +15,17 @@ class ConsumerOffset(models.Model):
     because progress outlives the topic's row.
     """
 
-    group = fields.name()
-    topic = fields.topic()
-    queue = models.PositiveSmallIntegerField()
-    committed = models.PositiveBigIntegerField()
-    delivered = models.PositiveBigIntegerField()
-    updated_at = models.DateTimeField()
+    group = fields.name(_("group"))
+    topic = fields.topic(_("topic"))
+    queue = models.PositiveSmallIntegerField(_("queue"))
+    committed = models.PositiveBigIntegerField(_("committed offset"))
+    delivered = models.PositiveBigIntegerField(_("delivered offset"))
+    updated_at = models.DateTimeField(_("updated at"))
 
     class Meta:
         ordering = ["group", "topic", "queue"]
+        verbose_name = _("consumer offset")
+        verbose_name_plural = _("consumer offsets")
         constraints = [
             models.UniqueConstraint(
                 fields=["group", "topic", "queue"], name="offset_once_a_group_and_queue"
@@ -33,4 +37,8 @@ class ConsumerOffset(models.Model):
 
     def __str__(self) -> str:
         """Return group, topic and queue."""
-        return f"{self.group} in {self.topic}/{self.queue}"
+        return gettext("%(group)s in %(topic)s/%(queue)s") % {
+            "group": self.group,
+            "topic": self.topic,
+            "queue": self.queue,
+        }

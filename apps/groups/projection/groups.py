@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from apps.engine.api import EngineControl
 from apps.engine.clock import Clock
-from apps.engine.grouptypes import GroupHistory
+from apps.engine.grouptypes import GroupHistory, LockRefused
 from apps.groups.projection.history import write_history
 from apps.groups.projection.reading import Reading
+from apps.groups.projection.refusals import RefusalsSeen, write_refusals
 from apps.groups.projection.seen import SeenGroups
 from apps.groups.projection.state import write_reading
 from apps.groups.projection.turns import turn
@@ -32,7 +33,9 @@ class Look:
     """What one look at the engine has seen; `groups` None asks for a comparison of all rows."""
 
     store_id: str
+    epoch: int
     history: GroupHistory
+    refused: Sequence[LockRefused]
     reading: Reading
     pictures: Mapping[str, object]
     groups: frozenset[str] | None
@@ -47,6 +50,8 @@ class GroupProjector:
         self._clock = clock
         self.seen = SeenGroups()
         self._store_id = ""
+        self._epoch = 0
+        self._refusals = RefusalsSeen()
         self._after = -1
         self._written: Mapping[str, object] = {}
         self._read_again_ms = self._compare_again_ms = clock.monotonic_ms()
@@ -58,7 +63,9 @@ class GroupProjector:
         """
         now_ms = self._clock.monotonic_ms()
         # An engine has one store as long as it lives.
-        self._store_id = self._store_id or engine.status().store_id
+        if not self._store_id:
+            status = engine.status()
+            self._store_id, self._epoch = status.store_id, status.epoch
         history = engine.history(self._after)
         happened = {line.group for line in history.transitions}
         happened |= {line.group for line in history.rebalances}
@@ -66,6 +73,9 @@ class GroupProjector:
         if not happened and not reads_all:
             return None
         reading = self._read(engine, None if reads_all else happened)
+        refused: Sequence[LockRefused] = ()
+        if reads_all:
+            refused = self._refusals.news(engine.lock_refusals(self._refusals.since_ms))
         pictures = reading.pictures()
         if not reads_all:
             others = {name: of for name, of in self._written.items() if name not in happened}
@@ -75,11 +85,13 @@ class GroupProjector:
         if reads_all:
             spent_ms = self._clock.monotonic_ms() - now_ms
             self._read_again_ms = now_ms + max(READ_EVERY_MS, spent_ms * REST_PER_LOOK)
-        if not happened and not changed and not compares_all:
+        if not happened and not changed and not compares_all and not refused:
             return None
         return Look(
             store_id=self._store_id,
+            epoch=self._epoch,
             history=history,
+            refused=refused,
             reading=reading,
             pictures=pictures,
             groups=None if compares_all else changed,
@@ -95,9 +107,11 @@ class GroupProjector:
             written = write_history(
                 look.history, store_id=look.store_id, now_ms=look.reading.taken_ms
             ) + write_reading(look.reading, look.groups)
+            written += write_refusals(look.refused, store_id=look.store_id, epoch=look.epoch)
         if look.groups is None:
             self.seen.forget()
         written += self.seen.project(look.pictures)
+        self._refusals.remember(look.refused)
         self._after = look.history.last
         self._written = look.pictures
         self._compare_again_ms = look.compare_again_ms

@@ -11,7 +11,15 @@ from apps.groups.selectors.groups import (
     put_state,
 )
 from apps.groups.selectors.heads import QueueSeen, head_record, queue_seen
-from apps.groups.selectors.history import group_transitions, rebalances, transitions
+from apps.groups.selectors.history import (
+    RefusedSpell,
+    group_refusals,
+    group_transitions,
+    rebalances,
+    refusals,
+    transitions,
+)
+from apps.groups.selectors.lites import lite_subscriptions
 from apps.groups.selectors.locks import lock_id, lock_place, locks
 from apps.groups.selectors.resets import Preview, preview, resets
 from apps.groups.selectors.whatif import what_if
@@ -24,13 +32,16 @@ __all__ = [
     "Preview",
     "QueueSeen",
     "QueueState",
+    "RefusedSpell",
     "backlog",
     "blocked",
+    "group_refusals",
     "group_state",
     "group_states",
     "group_transitions",
     "head_record",
     "is_decided",
+    "lite_subscriptions",
     "lock_id",
     "lock_place",
     "locks",
@@ -39,6 +50,7 @@ __all__ = [
     "queue_progress",
     "queue_seen",
     "rebalances",
+    "refusals",
     "resets",
     "transitions",
     "what_if",

@@ -7,6 +7,7 @@ from functools import partial
 
 from apps.bridge import engine as bridge
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.engine.api import EngineControl
 from apps.engine.errors import Busy
 from apps.engine.grouptypes import MemberState, Rebalance, Subscription
@@ -92,7 +93,10 @@ def group_state(group: str) -> GroupState:
     known = bridge.call(partial(_known, group=group))
     parts = _by_group(known)
     if group not in parts and group not in known.specs:
-        raise ProblemError("unknown_group", f"no member of group {group!r} has received anything")
+        raise ProblemError(
+            "unknown_group",
+            sentence("no member of group %(group)s has received anything", group=repr(group)),
+        )
     return _state(group, known.specs.get(group), parts[group])
 
 

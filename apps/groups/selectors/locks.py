@@ -4,6 +4,7 @@ import re
 
 from apps.bridge import engine as bridge
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.engine import limits
 from apps.engine.grouptypes import QueueLockState, QueuePlace
 
@@ -25,7 +26,9 @@ def lock_place(lock: str) -> tuple[str, QueuePlace]:
         names_are_good = all(limits.NAME_PATTERN.fullmatch(name) for name in (group, topic))
         if names_are_good and _QUEUE.fullmatch(queue):
             return group, QueuePlace(topic=topic, queue=int(queue))
-    raise ProblemError("not_found", "a lock's id is that of GET /locks: group~topic~queue")
+    raise ProblemError(
+        "not_found", sentence("a lock's id is that of GET /locks: group~topic~queue")
+    )
 
 
 def locks(*, group: str | None = None, topic: str | None = None) -> list[QueueLockState]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from apps.bridge import engine as bridge
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.engine.api import EngineControl
 from apps.engine.codec.layout import RETRY_PREFIX
 from apps.engine.errors import InvalidArgument, UnknownTopic
@@ -74,19 +75,23 @@ def preview(
     """
     decisions.check_name(group)
     if queues is not None and topic is None:
-        raise InvalidArgument("queues are those of a topic, which is not named")
+        raise InvalidArgument(sentence("queues are those of a topic, which is not named"))
     if moved_max is not None and moved_max < 0:
-        raise InvalidArgument("moved_max must be at least 0")
+        raise InvalidArgument(sentence("moved_max must be at least 0"))
     known = bridge.call(partial(_known, group=group, topic=topic))
     chosen = [one for one in known.standings if queues is None or one.queue in queues]
     if not chosen:
-        raise ProblemError("unknown_group", f"group {group!r} has read nothing of that")
+        raise ProblemError(
+            "unknown_group", sentence("group %(group)s has read nothing of that", group=repr(group))
+        )
     if len(chosen) > PLACES_MAX:
-        raise InvalidArgument(f"{len(chosen)} queues are too many at once: name a topic")
+        raise InvalidArgument(
+            sentence("%(chosen)s queues are too many at once: name a topic", chosen=len(chosen))
+        )
     found = _looked_up(target, chosen)
     plans = [plan for one in chosen if (plan := planned(one, target, found)) is not None]
     if not plans:
-        raise InvalidArgument("the target says nothing about any queue of the group")
+        raise InvalidArgument(sentence("the target says nothing about any queue of the group"))
     if moved_max is None:
         moved_max = MOVED_MAX_ONLINE if known.is_online else 0
     promise = Promise(
@@ -162,6 +167,8 @@ def _looked_up(target: Target, standings: Sequence[Standing]) -> Mapping[tuple[s
         other = target.copy_from or ""
         rows = bridge.call(lambda engine: engine.group_progress(other))
         if not rows:
-            raise InvalidArgument(f"group {other!r} has read nothing that could be copied")
+            raise InvalidArgument(
+                sentence("group %(other)s has read nothing that could be copied", other=repr(other))
+            )
         return {(row.topic, row.queue): row.committed for row in rows}
     return {}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from apps.audit.services import recorded
 from apps.bridge import engine as bridge
+from apps.core.phrases import sentence
 from apps.engine.caretypes import CareAct, CareRequest, CareResult
 from apps.engine.errors import InvalidArgument
 from apps.engine.grouptypes import QueuePlace
@@ -56,7 +57,12 @@ def _attend(
     reason: str,
 ) -> CareResult:
     if not 1 <= len(reason.strip()) <= len(reason) <= REASON_CHARACTERS_MAX:
-        raise InvalidArgument(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a reason has 1 to %(reason_characters_max)s characters",
+                reason_characters_max=REASON_CHARACTERS_MAX,
+            )
+        )
     request = CareRequest(
         act=act,
         group=group,

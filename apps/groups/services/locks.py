@@ -6,6 +6,7 @@ from functools import partial
 from apps.audit.services import recorded
 from apps.bridge import engine as bridge
 from apps.core.actors import UNNAMED
+from apps.core.phrases import sentence
 from apps.engine.api import EngineControl
 from apps.engine.errors import InvalidArgument
 from apps.engine.grouptypes import LockTransition, QueuePlace
@@ -30,7 +31,12 @@ def release_lock(
     when the owner is not the one expected, and Busy while the engine cannot be asked.
     """
     if not 1 <= len(reason.strip()) <= len(reason) <= REASON_CHARACTERS_MAX:
-        raise InvalidArgument(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a reason has 1 to %(reason_characters_max)s characters",
+                reason_characters_max=REASON_CHARACTERS_MAX,
+            )
+        )
     name = lock_id(group, place.topic, place.queue)
     expected = None if expected_owner is None else {"owner": expected_owner}
     with recorded(

@@ -14,6 +14,7 @@ from apps.audit.services import Recording, recorded
 from apps.bridge import engine as bridge
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine.api import EngineControl
 from apps.engine.caretypes import QueueReset, ResetRequest
 from apps.engine.clock import Clock
@@ -38,7 +39,9 @@ def apply_offsets(*, group: str, token: str, by: str, reason: str, clock: Clock)
     _check_reason(reason)
     promise = tokens.read(token)
     if promise.group != group:
-        raise InvalidArgument(f"the preview is of group {promise.group!r}")
+        raise InvalidArgument(
+            sentence("the preview is of group %(group)s", group=repr(promise.group))
+        )
     wanted = [
         QueueReset(
             topic=one.topic,
@@ -51,7 +54,7 @@ def apply_offsets(*, group: str, token: str, by: str, reason: str, clock: Clock)
         if one.target != one.current
     ]
     if not wanted:
-        raise InvalidArgument("the group is already there: nothing would change")
+        raise InvalidArgument(sentence("the group is already there: nothing would change"))
     done = OffsetReset.objects.filter(reset_id=promise.reset_id, group=group).first()
     if done is not None and done.state != ResetState.ASKED:
         return done
@@ -91,9 +94,18 @@ def undo_offsets(
     _check_reason(reason)
     undone = OffsetReset.objects.filter(pk=undo_id, group=group).first()
     if undone is None or undone.state == ResetState.ASKED:
-        raise ProblemError("not_found", f"group {group!r} has no reset {undo_id} that was applied")
+        raise ProblemError(
+            "not_found",
+            sentence(
+                "group %(group)s has no reset %(undo_id)s that was applied",
+                group=repr(group),
+                undo_id=undo_id,
+            ),
+        )
     if undone.undoes_id is not None:
-        raise ProblemError("conflict", "what was undone is applied again by a preview of its own")
+        raise ProblemError(
+            "conflict", sentence("what was undone is applied again by a preview of its own")
+        )
     done = OffsetReset.objects.filter(undoes=undone).first()
     if done is not None and done.state != ResetState.ASKED:
         return done
@@ -197,4 +209,9 @@ def _ranges(
 
 def _check_reason(reason: str) -> None:
     if not 1 <= len(reason.strip()) <= len(reason) <= REASON_CHARACTERS_MAX:
-        raise InvalidArgument(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
+        raise InvalidArgument(
+            sentence(
+                "a reason has 1 to %(reason_characters_max)s characters",
+                reason_characters_max=REASON_CHARACTERS_MAX,
+            )
+        )

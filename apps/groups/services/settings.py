@@ -9,6 +9,7 @@ from django.utils import timezone
 from apps.audit.services import recorded
 from apps.core.actors import UNNAMED
 from apps.engine.failuretypes import RetryPolicy
+from apps.engine.litetypes import LiteModel
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups import decisions
 from apps.groups.catalog import columns_of, spec_of
@@ -31,6 +32,7 @@ class GroupValues(TypedDict, total=False):
     access_lock_ms: int | None
     retry_policy: RetryPolicy
     retry_delays_ms: tuple[int, ...]
+    lite_model: LiteModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

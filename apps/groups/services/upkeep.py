@@ -7,8 +7,9 @@ from apps.clockwork.deleting import delete_some
 from apps.clockwork.steps import Step
 from apps.core.moments import moment
 from apps.engine.api import EngineControl
-from apps.groups.models import ConsumerGroup, LockTransition, QueueLock, Rebalance
+from apps.groups.models import ConsumerGroup, LockRefusal, LockTransition, QueueLock, Rebalance
 from apps.groups.models.locks import State
+from apps.groups.projection import refusals
 from apps.groups.projection.history import KEEP
 
 ROWS_PER_STEP = 5_000
@@ -24,7 +25,9 @@ def rebalance() -> Step:
 
 
 def prune_history(*, now_ms: int, rows_max: int = ROWS_PER_STEP) -> Step:
-    """Delete at most `rows_max` rows that are 30 days old: history, free locks, groups unheard of.
+    """Delete at most `rows_max` old rows: history, refusals, free locks, groups unheard of.
+
+    Refusals are kept for seven days, the rest for 30.
 
     A group stays that somebody decided about, or that the engine knows; a free lock stays as long
     as it has history. Raises Busy while the engine cannot be asked.
@@ -37,6 +40,8 @@ def prune_history(*, now_ms: int, rows_max: int = ROWS_PER_STEP) -> Step:
         LockTransition.objects.filter(at__lt=before),
     ):
         deleted += delete_some(rows.order_by("pk"), rows_max=rows_max - deleted)
+    old = LockRefusal.objects.filter(at__lt=moment(now_ms) - refusals.KEEP)
+    deleted += delete_some(old.order_by("pk"), rows_max=rows_max - deleted)
     lines = LockTransition.objects.filter(
         group=OuterRef("group"), topic=OuterRef("topic"), queue=OuterRef("queue")
     )

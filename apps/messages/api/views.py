@@ -8,7 +8,7 @@ from rest_framework.views import APIView
 from apps.core.exceptions import ProblemError
 from apps.core.queries import asked_name
 from apps.core.schema import PROBLEM_RESPONSES
-from apps.messages import selectors
+from apps.messages import permitted, selectors
 from apps.messages.api.serializers import LifeDocument, rendered_life
 from apps.messages.api.storeserializers import StoreDocument, rendered_store
 from apps.messages.life import Gap
@@ -30,9 +30,9 @@ class TraceView(APIView):
         """Return what is known of a message's life, the earliest first, and what is not known."""
         topic = asked_name(request.query_params, "topic")
 
-        found = selectors.life_of(message_id, topic=topic or "")
+        found = permitted.life_for(request._request, message_id, only=topic or "")
 
-        if Gap.NOT_FOUND in found.gaps and not found.events:
+        if found is None or (Gap.NOT_FOUND in found.gaps and not found.events):
             raise ProblemError("not_found", "nothing is known of a message with this id")
         return Response(rendered_life(found))
 

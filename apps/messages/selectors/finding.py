@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from apps.bridge import engine as bridge
+from apps.core.phrases import sentence
 from apps.deadletters.records import records_of
 from apps.engine.api import EngineAPI, EngineControl
 from apps.engine.clock import Clock, SystemClock
-from apps.engine.codec.layout import DEAD_LETTER_PREFIX, RETRY_PREFIX
+from apps.engine.codec.layout import DEAD_LETTER_PREFIX, LITE_PREFIX, RETRY_PREFIX
+from apps.engine.codec.litenames import is_lite
 from apps.engine.errors import InvalidArgument, NotPermitted, UnknownTopic
 from apps.engine.limits import MIB
 from apps.engine.searchtypes import SearchRequest, SearchResult
@@ -106,7 +108,7 @@ def _request(wanted: Wanted) -> SearchRequest:
     asked = wanted.asked
     key = asked.text if asked.meaning is Meaning.KEY else wanted.key
     if asked.meaning is Meaning.KEY and wanted.key not in (None, asked.text):
-        raise InvalidArgument("two keys are asked for: leave one of the fields empty")
+        raise InvalidArgument(sentence("two keys are asked for: leave one of the fields empty"))
     queue = wanted.queue if asked.queue is None else asked.queue
     return SearchRequest(
         topic=wanted.topic,
@@ -125,7 +127,9 @@ def _request(wanted: Wanted) -> SearchRequest:
 
 
 def _looked(wanted: Wanted, request: SearchRequest, clock: Clock) -> Found:
-    parts = bridge.call(lambda engine: list(_parts(wanted, request, _topics(engine))))
+    parts = bridge.call(
+        lambda engine: list(_parts(wanted, request, _topics(engine), _lites(engine, wanted)))
+    )
     deadline_ms = clock.monotonic_ms() + TIME_MS_MAX
     search = partial(_results, parts=parts[:TOPICS_MAX], clock=clock, deadline_ms=deadline_ms)
     results = bridge.call_here(search)
@@ -138,19 +142,30 @@ def _topics(engine: EngineControl) -> tuple[list[str], list[str]]:
     return sorted(engine.catalog.topics), sorted(own)
 
 
+def _lites(engine: EngineControl, wanted: Wanted) -> list[str]:
+    """Return the lite topics there are, for a search in all topics; they come last."""
+    if wanted.topic or not wanted.is_named:
+        return []
+    return sorted(engine.own_ranges(LITE_PREFIX))
+
+
 def _parts(
-    wanted: Wanted, request: SearchRequest, topics: tuple[list[str], list[str]]
+    wanted: Wanted,
+    request: SearchRequest,
+    topics: tuple[list[str], list[str]],
+    lites: list[str],
 ) -> Iterator[_Part]:
     names, own = topics
     if wanted.topic:
         yield _Part(request)
     elif wanted.is_named:
-        for name in (*names, *own):
+        for name in (*names, *own, *lites):
             yield _Part(replace(request, topic=name))
         return
     else:
-        raise InvalidArgument("choose a topic, or search for an id or a key")
-    if wanted.with_copies and wanted.is_named and wanted.topic in names:
+        raise InvalidArgument(sentence("choose a topic, or search for an id or a key"))
+    has_copies = wanted.topic in names or is_lite(wanted.topic)
+    if wanted.with_copies and wanted.is_named and has_copies:
         for name in own:
             # A copy lies in the one queue of its topic, whatever queue its origin was in.
             yield _Part(replace(request, topic=name, queue=None), origin=wanted.topic)

@@ -3,17 +3,14 @@
 Every step is a look-up by an index or a bounded read: nothing walks through the log.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
-from functools import partial
 
 from apps.bridge import engine as bridge
 from apps.core.moments import moment, ms_of
 from apps.deadletters.models import DeadLetter
-from apps.engine.api import EngineControl, Later
-from apps.engine.codec.layout import RETRY_PREFIX, TRACE_TOPIC
-from apps.engine.delaytypes import DelayedPage
-from apps.engine.errors import InvalidArgument
+from apps.engine.codec.layout import DEAD_LETTER_PREFIX, RETRY_PREFIX, TRACE_TOPIC
+from apps.engine.errors import InvalidArgument, UnknownTopic
 from apps.engine.types import GroupProgress
 from apps.groups.models import LockTransition
 from apps.messages import life
@@ -22,14 +19,16 @@ from apps.messages.grouping import Family, families
 from apps.messages.life import Event, Gap, Kind, Life, Lock, Source
 from apps.messages.seen import Role, Seen
 from apps.messages.selectors.finding import Found, Wanted, find
+from apps.messages.selectors.waiting import kept_back_of
 from apps.messages.telling import Told, told_of
+from apps.transactions.models import TransactionDecision
 
 _COPIES_MAX = 200
 _TRACES_MAX = 256
 _LETTERS_MAX = 100
 _LOCKS_MAX = 200
-_WAITING_MAX = 1_000
-_PAGE = 200
+_DECISIONS_MAX = 100
+_TOPICS_ELSEWHERE_MAX = 5
 # Changes of the lock before the message was stored say who had it then.
 _BEFORE = timedelta(minutes=10)
 _AFTER = timedelta(hours=1)
@@ -70,8 +69,11 @@ def life_of(message_id: str, *, topic: str = "") -> Life:
         locks, is_cut = _locks(head, told)
         gaps |= {Gap.LOCKS_INCOMPLETE} if is_cut else set()
         events += life.locked(locks, told, head.record.store_time_ms)
-    events += _of_letters(message_id, head, copies)
-    kept_back, is_cut = _kept_back(message_id, _topics(topic, head))
+    of_letters, elsewhere = _of_letters(message_id, head, copies)
+    events += of_letters
+    events += _sent_elsewhere(message_id, head, elsewhere)
+    events += _decided(message_id, topic)
+    kept_back, is_cut = kept_back_of(message_id, _topics(topic, head))
     gaps |= {Gap.WAITING_INCOMPLETE} if is_cut else set()
     events += kept_back
     if head is None and not events:
@@ -102,7 +104,9 @@ def _gaps_of(named: Sequence[Family], family: Family | None, found: Found) -> se
     gaps: set[Gap] = set()
     if found.truncated or found.scan_incomplete:
         gaps.add(Gap.COPIES_INCOMPLETE)
-    if family is not None and len([one for one in named if one.head is not None]) > 1:
+    # What was sent again to another topic is there what an origin is, and no other message.
+    origins = [one for one in named if one.head is not None and one.head.role is Role.ORIGIN]
+    if family is not None and len(origins) > 1:
         gaps.add(Gap.SEVERAL)
     if family is not None and family.head is None:
         gaps.add(Gap.NOT_FOUND)
@@ -177,134 +181,92 @@ def _locks(head: Seen, told: Sequence[Told]) -> tuple[list[Lock], bool]:
     ], len(lines) > _LOCKS_MAX
 
 
-def _of_letters(message_id: str, head: Seen | None, copies: Sequence[Seen]) -> list[Event]:
-    """Return what the rows of dead letters add to the log: ends of letters, and who ended them."""
+def _decided(message_id: str, topic: str) -> list[Event]:
+    """Return what people decided about the message's transaction, and what came of it."""
+    rows = TransactionDecision.objects.filter(message_id=message_id)
+    if topic:
+        rows = rows.filter(topic=topic)
+    return [
+        Event(
+            kind=Kind.DECIDED,
+            source=Source.DECISIONS,
+            at_ms=ms_of(row.at),
+            group=row.producer_group,
+            client_id=row.by,
+            topic=row.topic,
+            result=f"{row.asked} {row.answer}".strip().replace("_", " "),
+            detail=row.reason,
+        )
+        for row in rows.order_by("pk")[:_DECISIONS_MAX]
+    ]
+
+
+def _of_letters(
+    message_id: str, head: Seen | None, copies: Sequence[Seen]
+) -> tuple[list[Event], list[str]]:
+    """Return what rows of dead letters add to the log, and to which other topics they were sent."""
     groups = {one.group for one in copies if one.group}
     groups |= {one.group for one in bridge.call(lambda engine: engine.group_progress())}
     letters = DeadLetter.objects.filter(group__in=sorted(groups), message_id=message_id)
     if head is not None:
         letters = letters.filter(origin_topic=head.origin.topic)
-    known = {(one.group, one.record.queue_offset) for one in copies if one.group}
-    events = []
-    for row in letters.order_by("pk")[:_LETTERS_MAX]:
-        if (row.group, row.queue_offset) not in known:
-            events.append(
-                Event(
-                    kind=Kind.DEAD,
-                    source=Source.DEAD_LETTERS,
-                    at_ms=ms_of(row.dead_at),
-                    group=row.group,
-                    attempt=row.attempts,
-                    detail=row.reason,
-                )
-            )
-        if row.resent_at is not None:
-            events.append(
-                Event(
-                    kind=Kind.RESENT,
-                    source=Source.DEAD_LETTERS,
-                    at_ms=ms_of(row.resent_at),
-                    group=row.group,
-                    topic=row.resent_topic,
-                    queue=row.resent_queue,
-                    queue_offset=row.resent_offset,
-                )
-            )
-        if row.discarded_at is not None:
-            events.append(
-                Event(
-                    kind=Kind.DISCARDED,
-                    source=Source.DEAD_LETTERS,
-                    at_ms=ms_of(row.discarded_at),
-                    group=row.group,
-                    client_id=row.discarded_by,
-                    detail=row.discard_reason,
-                )
-            )
-    return events
+    known = {(one.topic, one.record.queue, one.record.queue_offset) for one in copies}
+    rows = list(letters.select_related("job").order_by("pk")[:_LETTERS_MAX])
+    events = [event for row in rows for event in _of_letter(row, known)]
+    own = "" if head is None else head.topic
+    elsewhere = {
+        row.resent_topic
+        for row in rows
+        if row.resent_topic not in ("", own) and not row.resent_topic.startswith(RETRY_PREFIX)
+    }
+    return events, sorted(elsewhere)[:_TOPICS_ELSEWHERE_MAX]
 
 
-def _kept_back(message_id: str, topics: frozenset[str]) -> tuple[list[Event], bool]:
-    """Return what the broker still keeps back of a message, and whether it was not all looked at.
-
-    `topics` are the message's own and those of its retries; empty is any.
-    """
-    undecided, is_cut = _undecided(message_id, topics)
-    delayed, is_cut_too = _delayed(message_id, topics)
-    return [*undecided, *delayed], is_cut or is_cut_too
-
-
-def _undecided(message_id: str, topics: frozenset[str]) -> tuple[list[Event], bool]:
-    """Return the undecided and given-up transactions of a message."""
-    status = bridge.call(lambda engine: engine.transaction_status())
-    events: list[Event] = []
-    if status.pending:
-        pending = bridge.call(lambda engine: engine.transactions(messages_max=_WAITING_MAX))
-        events += [
-            Event(
-                kind=Kind.UNDECIDED,
-                source=Source.BROKER,
-                at_ms=one.begun_ms,
-                group=one.producer_group,
-                attempt=one.checks,
-                topic=one.topic,
-                queue=one.queue,
-                detail=one.transaction_id,
-            )
-            for one in pending
-            if one.message_id == message_id and (not topics or one.topic in topics)
-        ]
-    is_cut = status.pending > _WAITING_MAX
-    if status.given_up_waiting:
-        page = bridge.call(lambda engine: engine.given_up(messages_max=_PAGE))
-        is_cut = is_cut or (page.before is not None)
-        events += [
-            Event(
-                kind=Kind.GIVEN_UP,
-                source=Source.BROKER,
-                at_ms=one.given_up_ms,
-                group=one.producer_group,
-                attempt=one.checks,
-                topic=one.topic,
-                queue=one.queue,
-                detail=one.transaction_id or "",
-            )
-            for one in page.messages
-            if one.message_id == message_id and (not topics or one.topic in topics)
-        ]
-    return events, is_cut and not events
-
-
-def _delayed(message_id: str, topics: frozenset[str]) -> tuple[list[Event], bool]:
-    """Return the delays in which a message waits, or a retry of it."""
-    pages: list[DelayedPage] = []
-    if bridge.call(lambda engine: engine.delay_status()).pending:
-        pages.append(bridge.call(lambda engine: engine.delayed(messages_max=_WAITING_MAX)))
-    for state in bridge.call(lambda engine: engine.delay_levels()).levels:
-        if state.max_offset > state.delivered:
-            page = partial(_level, level=state.level)
-            pages.append(bridge.call(page))
-    events = [
-        Event(
-            kind=Kind.WAITING,
-            source=Source.BROKER,
-            at_ms=one.born_time_ms if one.level is None else one.due_ms,
-            ended_ms=one.due_ms,
-            group=_group_of(one.topic),
-            topic=one.topic,
-            queue=one.queue,
-            result="now",
+def _of_letter(row: DeadLetter, known: Collection[tuple[str, int, int]]) -> Iterator[Event]:
+    if (DEAD_LETTER_PREFIX + row.group, 0, row.queue_offset) not in known:
+        yield Event(
+            kind=Kind.DEAD,
+            source=Source.DEAD_LETTERS,
+            at_ms=ms_of(row.dead_at),
+            group=row.group,
+            attempt=row.attempts,
+            detail=row.reason,
         )
-        for page_found in pages
-        for one in page_found.messages
-        if one.message_id == message_id and (not topics or one.topic in topics)
-    ]
-    return events, not events and any(page.cursor is not None for page in pages)
+    if row.resent_at is not None:
+        yield Event(
+            kind=Kind.RESENT,
+            source=Source.DEAD_LETTERS,
+            at_ms=ms_of(row.resent_at),
+            group=row.group,
+            client_id="" if row.job is None else row.job.created_by,
+            topic=row.resent_topic,
+            queue=row.resent_queue,
+            queue_offset=row.resent_offset,
+        )
+    if row.discarded_at is not None:
+        yield Event(
+            kind=Kind.DISCARDED,
+            source=Source.DEAD_LETTERS,
+            at_ms=ms_of(row.discarded_at),
+            group=row.group,
+            client_id=row.discarded_by,
+            detail=row.discard_reason,
+        )
 
 
-def _level(engine: EngineControl, *, level: int) -> Later[DelayedPage]:
-    return engine.delayed(level=level, messages_max=_PAGE)
-
-
-def _group_of(topic: str) -> str:
-    return topic.removeprefix(RETRY_PREFIX) if topic.startswith(RETRY_PREFIX) else ""
+def _sent_elsewhere(message_id: str, head: Seen | None, topics: Sequence[str]) -> list[Event]:
+    """Return what became of the message in other topics, to which its dead letters were sent."""
+    events: list[Event] = []
+    asked = Asked(meaning=Meaning.ID, text=message_id)
+    for topic in topics:
+        try:
+            found = find(Wanted(asked=asked, topic=topic, messages_max=_COPIES_MAX))
+        except UnknownTopic:
+            continue
+        own = "" if head is None else head.topic
+        there = [one for one in found.messages if own not in (one.topic, one.origin.topic)]
+        events += life.copied(there)
+        for one in there:
+            if one.role is Role.RESENT:
+                events += _of_readers(one, ())
+    return events

@@ -3,9 +3,10 @@
 Asks the engine once and reads no message. Secrets are never shown, only whether they are set.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import metadata
+from typing import Any
 
 from django.conf import settings
 
@@ -16,7 +17,15 @@ from apps.engine.types import ClientSeen, EngineStatus
 CLIENTS_MAX = 200
 # A URL may hold a password, and Spark's settings anything.
 _SECRETS = frozenset(
-    {"secret_key", "database_url", "redis_url", "celery_broker_url", "spark_conf", "failpoints"}
+    {
+        "secret_key",
+        "database_url",
+        "redis_url",
+        "celery_broker_url",
+        "spark_conf",
+        "failpoints",
+        "mail_password",
+    }
 )
 
 
@@ -112,14 +121,22 @@ def store() -> Store:
         client_count=len(clients),
         clients=clients[:CLIENTS_MAX],
         topic_count=topic_count,
-        settings=[
-            _setting(field.name, getattr(environment, field.name)) for field in fields(environment)
-        ],
+        settings=[_setting(name, value) for name, value in _flat(environment)],
     )
 
 
 def _asked(engine: EngineControl) -> tuple[EngineStatus, list[ClientSeen], int]:
     return engine.status(), engine.clients(), len(engine.catalog.topics)
+
+
+def _flat(environment: Any) -> Iterator[tuple[str, object]]:
+    """Yield all settings by name, those of parts too: as a whole a part would tell its secrets."""
+    for field in fields(environment):
+        value = getattr(environment, field.name)
+        if is_dataclass(value):
+            yield from _flat(value)
+        else:
+            yield field.name, value
 
 
 def _setting(name: str, value: object) -> Setting:

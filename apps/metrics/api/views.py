@@ -1,16 +1,19 @@
 """REST views of series: translate, call one selector, translate back."""
 
+from django.http import HttpRequest
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access import asking
+from apps.access.policy import CLUSTER, Action, group, topic
 from apps.core.exceptions import ProblemError
 from apps.core.pagination import listing
 from apps.core.schema import PROBLEM_RESPONSES
 from apps.engine.clock import SystemClock
 from apps.metrics import selectors
-from apps.metrics.api.queries import series_query
+from apps.metrics.api.queries import SeriesQuery, series_query
 from apps.metrics.api.serializers import (
     SeriesDocument,
     SeriesList,
@@ -59,11 +62,15 @@ class SeriesView(APIView):
         tags=["series"],
     )
     def get(self, request: Request, name: str) -> Response:
-        """Return the points of a series; slots without a sample are missing."""
+        """Return the points of a series; slots without a sample are missing.
+
+        Sums over everything are for those who may see the installation.
+        """
         series = SERIES.get(name)
         if series is None:
             raise ProblemError("not_found", f"there is no series {name!r}; /api/v1/series has all")
         wanted = series_query(series, request.query_params, now_ms=SystemClock().wall_ms())
+        _require(request._request, wanted)
 
         points = selectors.points(
             series,
@@ -75,3 +82,15 @@ class SeriesView(APIView):
         )
 
         return Response(rendered_series(series, wanted, points))
+
+
+def _require(request: HttpRequest, wanted: SeriesQuery) -> None:
+    """Raise PermissionDenied or Http404 unless the caller may see what the points are of."""
+    if not asking.is_on():
+        return
+    if wanted.topic is not None:
+        asking.require(request, Action.GET, topic(wanted.topic))
+    if wanted.group is not None:
+        asking.require(request, Action.GET, group(wanted.group))
+    if wanted.topic is None and wanted.group is None:
+        asking.require(request, Action.GET, CLUSTER)

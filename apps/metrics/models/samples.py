@@ -8,30 +8,54 @@ engine more; `x` is the newest known one then. A rate `y` has four: the mean `y`
 and of how many samples it is known, `y_samples`.
 """
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from django.db import models
 from django.db.models import Q
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from apps.engine import limits
 from apps.engine.codec.layout import RETRY_PREFIX
 from apps.metrics.resolutions import RESOLUTIONS
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrPromise
 
-def _count() -> "models.PositiveBigIntegerField[int | None, int | None]":
-    return models.PositiveBigIntegerField(null=True)
-
-
-def _rate() -> "models.FloatField[float | None, float | None]":
-    return models.FloatField(null=True)
+    _Count = models.PositiveBigIntegerField[int | None, int | None]
+    _Rate = models.FloatField[float | None, float | None]
 
 
-def _rate_samples() -> "models.PositiveSmallIntegerField[int, int]":
-    return models.PositiveSmallIntegerField(default=0)
+def _counts(verbose_name: "StrPromise") -> "tuple[_Count, _Count, _Count]":
+    """Return a count's columns: at the end of the slot, the lowest and the highest."""
+    last, lowest, highest = (
+        models.PositiveBigIntegerField(name, null=True) for name in _names(verbose_name)
+    )
+    return last, lowest, highest
 
 
-def _name() -> "models.CharField[str, str]":
-    return models.CharField(max_length=limits.NAME_CHARACTERS_MAX, db_collation="C")
+def _rates(verbose_name: "StrPromise") -> "tuple[_Rate, _Rate, _Rate]":
+    """Return a rate's columns: the mean, the lowest and the highest."""
+    mean, lowest, highest = (models.FloatField(name, null=True) for name in _names(verbose_name))
+    return mean, lowest, highest
+
+
+def _names(verbose_name: "StrPromise") -> "tuple[StrPromise, StrPromise, StrPromise]":
+    return (
+        verbose_name,
+        format_lazy(_("{measure}, lowest"), measure=verbose_name),
+        format_lazy(_("{measure}, highest"), measure=verbose_name),
+    )
+
+
+def _rate_samples(verbose_name: "StrPromise") -> "models.PositiveSmallIntegerField[int, int]":
+    name = format_lazy(_("{measure}, samples"), measure=verbose_name)
+    return models.PositiveSmallIntegerField(name, default=0)
+
+
+def _name(verbose_name: "StrPromise") -> "models.CharField[str, str]":
+    return models.CharField(verbose_name, max_length=limits.NAME_CHARACTERS_MAX, db_collation="C")
 
 
 class Sample(models.Model):
@@ -45,9 +69,9 @@ class Sample(models.Model):
     marks: ClassVar[tuple[str, ...]] = ()
     """Columns of which a roll-up keeps the newest and nothing else."""
 
-    resolution_s = models.PositiveSmallIntegerField()
-    at = models.DateTimeField()
-    samples = models.PositiveSmallIntegerField()
+    resolution_s = models.PositiveSmallIntegerField(_("resolution (s)"))
+    at = models.DateTimeField(_("time"))
+    samples = models.PositiveSmallIntegerField(_("samples"))
 
     class Meta:
         abstract = True
@@ -65,10 +89,10 @@ class Sample(models.Model):
 class TopicMeasures(models.Model):
     """What is measured of a topic, over all its queues."""
 
-    sent, sent_min, sent_max = _count(), _count(), _count()
-    held, held_min, held_max = _count(), _count(), _count()
-    send_rate, send_rate_min, send_rate_max = _rate(), _rate(), _rate()
-    send_rate_samples = _rate_samples()
+    sent, sent_min, sent_max = _counts(_("messages sent"))
+    held, held_min, held_max = _counts(_("messages held"))
+    send_rate, send_rate_min, send_rate_max = _rates(_("sent a second"))
+    send_rate_samples = _rate_samples(_("sent a second"))
 
     class Meta:
         abstract = True
@@ -82,20 +106,20 @@ class GroupMeasures(models.Model):
     refused to one of them since the store was opened. `arrive_rate` is of messages for the group.
     """
 
-    committed, committed_min, committed_max = _count(), _count(), _count()
-    delivered, delivered_min, delivered_max = _count(), _count(), _count()
-    in_flight, in_flight_min, in_flight_max = _count(), _count(), _count()
-    lag, lag_min, lag_max = _count(), _count(), _count()
-    consume_rate, consume_rate_min, consume_rate_max = _rate(), _rate(), _rate()
-    consume_rate_samples = _rate_samples()
-    oldest_age_ms, oldest_age_ms_min, oldest_age_ms_max = _count(), _count(), _count()
-    blocked, blocked_min, blocked_max = _count(), _count(), _count()
-    members, members_min, members_max = _count(), _count(), _count()
-    refusals, refusals_min, refusals_max = _count(), _count(), _count()
-    arrive_rate, arrive_rate_min, arrive_rate_max = _rate(), _rate(), _rate()
-    arrive_rate_samples = _rate_samples()
-    refusal_rate, refusal_rate_min, refusal_rate_max = _rate(), _rate(), _rate()
-    refusal_rate_samples = _rate_samples()
+    committed, committed_min, committed_max = _counts(_("committed messages"))
+    delivered, delivered_min, delivered_max = _counts(_("delivered messages"))
+    in_flight, in_flight_min, in_flight_max = _counts(_("messages in flight"))
+    lag, lag_min, lag_max = _counts(_("lag"))
+    consume_rate, consume_rate_min, consume_rate_max = _rates(_("consumed a second"))
+    consume_rate_samples = _rate_samples(_("consumed a second"))
+    oldest_age_ms, oldest_age_ms_min, oldest_age_ms_max = _counts(_("oldest age (ms)"))
+    blocked, blocked_min, blocked_max = _counts(_("blocked queues"))
+    members, members_min, members_max = _counts(_("members"))
+    refusals, refusals_min, refusals_max = _counts(_("refusals"))
+    arrive_rate, arrive_rate_min, arrive_rate_max = _rates(_("arriving a second"))
+    arrive_rate_samples = _rate_samples(_("arriving a second"))
+    refusal_rate, refusal_rate_min, refusal_rate_max = _rates(_("refused a second"))
+    refusal_rate_samples = _rate_samples(_("refused a second"))
 
     class Meta:
         abstract = True
@@ -108,9 +132,11 @@ class TopicSample(Sample, TopicMeasures):
     counts = ("sent", "held")
     rates = ("send_rate",)
 
-    topic = _name()
+    topic = _name(_("topic"))
 
     class Meta(Sample.Meta):
+        verbose_name = _("topic sample")
+        verbose_name_plural = _("topic samples")
         constraints = [
             *Sample.Meta.constraints,
             models.UniqueConstraint(
@@ -121,7 +147,11 @@ class TopicSample(Sample, TopicMeasures):
 
     def __str__(self) -> str:
         """Return topic and slot."""
-        return f"{self.topic} at {self.at:%F %T}, {self.resolution_s} s"
+        return gettext("%(name)s at %(time)s, %(seconds)s s") % {
+            "name": self.topic,
+            "time": f"{self.at:%F %T}",
+            "seconds": self.resolution_s,
+        }
 
 
 class GroupSample(Sample, GroupMeasures):
@@ -133,14 +163,16 @@ class GroupSample(Sample, GroupMeasures):
     rates = ("consume_rate", "arrive_rate", "refusal_rate")
     marks = ("queue_count",)
 
-    group = _name()
+    group = _name(_("group"))
     # It may be the group's retry topic.
     topic = models.CharField(
-        max_length=limits.NAME_CHARACTERS_MAX + len(RETRY_PREFIX), db_collation="C"
+        _("topic"), max_length=limits.NAME_CHARACTERS_MAX + len(RETRY_PREFIX), db_collation="C"
     )
-    queue_count = models.PositiveIntegerField()
+    queue_count = models.PositiveIntegerField(_("number of queues"))
 
     class Meta(Sample.Meta):
+        verbose_name = _("group sample")
+        verbose_name_plural = _("group samples")
         constraints = [
             *Sample.Meta.constraints,
             models.UniqueConstraint(
@@ -151,7 +183,12 @@ class GroupSample(Sample, GroupMeasures):
 
     def __str__(self) -> str:
         """Return group, topic and slot."""
-        return f"{self.group} in {self.topic} at {self.at:%F %T}, {self.resolution_s} s"
+        return gettext("%(group)s in %(topic)s at %(time)s, %(seconds)s s") % {
+            "group": self.group,
+            "topic": self.topic,
+            "time": f"{self.at:%F %T}",
+            "seconds": self.resolution_s,
+        }
 
 
 class StoreSample(Sample, TopicMeasures, GroupMeasures):
@@ -165,11 +202,13 @@ class StoreSample(Sample, TopicMeasures, GroupMeasures):
     rates = (*TopicSample.rates, *GroupSample.rates)
     marks = ("taken_at",)
 
-    log_bytes, log_bytes_min, log_bytes_max = _count(), _count(), _count()
-    disk_percent, disk_percent_min, disk_percent_max = _count(), _count(), _count()
-    taken_at = models.DateTimeField()
+    log_bytes, log_bytes_min, log_bytes_max = _counts(_("log (bytes)"))
+    disk_percent, disk_percent_min, disk_percent_max = _counts(_("disk used (percent)"))
+    taken_at = models.DateTimeField(_("taken at"))
 
     class Meta(Sample.Meta):
+        verbose_name = _("store sample")
+        verbose_name_plural = _("store samples")
         constraints = [
             *Sample.Meta.constraints,
             models.UniqueConstraint(fields=["resolution_s", "at"], name="store_sample_once_a_slot"),
@@ -177,4 +216,7 @@ class StoreSample(Sample, TopicMeasures, GroupMeasures):
 
     def __str__(self) -> str:
         """Return the slot."""
-        return f"{self.at:%F %T}, {self.resolution_s} s"
+        return gettext("%(time)s, %(seconds)s s") % {
+            "time": f"{self.at:%F %T}",
+            "seconds": self.resolution_s,
+        }

@@ -2,6 +2,8 @@
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
 
 from apps.groups.models import fields
 
@@ -11,12 +13,12 @@ ERROR_CHARACTERS_MAX = 4_000
 class RunState(models.TextChoices):
     """Where a run is."""
 
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    INTERRUPTED = "interrupted", "interrupted: its worker was killed or lost the database"
+    QUEUED = "queued", pgettext_lazy("run", "queued")
+    RUNNING = "running", pgettext_lazy("run", "running")
+    DONE = "done", pgettext_lazy("run", "done")
+    FAILED = "failed", pgettext_lazy("run", "failed")
+    CANCELLED = "cancelled", pgettext_lazy("run", "cancelled")
+    INTERRUPTED = "interrupted", _("interrupted: its worker was killed or lost the database")
 
 
 ACTIVE = (RunState.QUEUED, RunState.RUNNING)
@@ -25,10 +27,10 @@ ACTIVE = (RunState.QUEUED, RunState.RUNNING)
 class Trigger(models.TextChoices):
     """What asked for a run."""
 
-    SCHEDULE = "schedule"
-    PERSON = "person"
-    COMMAND = "command"
-    BACKFILL = "backfill"
+    SCHEDULE = "schedule", pgettext_lazy("who asked for a run", "schedule")
+    PERSON = "person", pgettext_lazy("who asked for a run", "person")
+    COMMAND = "command", pgettext_lazy("who asked for a run", "command")
+    BACKFILL = "backfill", pgettext_lazy("who asked for a run", "backfill")
 
 
 class PipelineRun(models.Model):
@@ -42,43 +44,47 @@ class PipelineRun(models.Model):
     it in the lake.
     """
 
-    job = models.CharField(max_length=40)
-    window_start = models.DateTimeField()
-    window_end = models.DateTimeField()
-    topics = models.JSONField(default=list)
-    parameters = models.JSONField(default=dict)
-    key = models.CharField(max_length=64)
-    code_version = models.CharField(max_length=40)
-    trigger = models.CharField(max_length=10, choices=Trigger)
-    requested_by = models.CharField(max_length=255)
-    requested_at = models.DateTimeField()
-    replaces = models.ForeignKey("self", on_delete=models.SET_NULL, null=True)
+    job = models.CharField(_("job"), max_length=40)
+    window_start = models.DateTimeField(_("start of the window"))
+    window_end = models.DateTimeField(_("end of the window"))
+    topics = models.JSONField(_("topics"), default=list)
+    parameters = models.JSONField(_("parameters"), default=dict)
+    key = models.CharField(_("key"), max_length=64)
+    code_version = models.CharField(_("version of the code"), max_length=40)
+    trigger = models.CharField(_("trigger"), max_length=10, choices=Trigger)
+    requested_by = models.CharField(_("asked for by"), max_length=255)
+    requested_at = models.DateTimeField(_("asked for at"))
+    replaces = models.ForeignKey(
+        "self", verbose_name=_("in place of"), on_delete=models.SET_NULL, null=True
+    )
 
-    state = models.CharField(max_length=12, choices=RunState, default=RunState.QUEUED)
-    worker = models.CharField(max_length=255, blank=True)
-    lease_ends_at = models.DateTimeField(null=True)
-    started_at = models.DateTimeField(null=True)
-    ended_at = models.DateTimeField(null=True)
-    cancel_requested = models.BooleanField(default=False)
-    cancelled_by = models.CharField(max_length=255, blank=True)
-    published = models.BooleanField(default=False)
-    results_deleted_at = models.DateTimeField(null=True)
+    state = models.CharField(_("state"), max_length=12, choices=RunState, default=RunState.QUEUED)
+    worker = models.CharField(_("worker"), max_length=255, blank=True)
+    lease_ends_at = models.DateTimeField(_("lease ends at"), null=True)
+    started_at = models.DateTimeField(_("started at"), null=True)
+    ended_at = models.DateTimeField(_("ended at"), null=True)
+    cancel_requested = models.BooleanField(_("cancellation asked for"), default=False)
+    cancelled_by = models.CharField(_("cancelled by"), max_length=255, blank=True)
+    published = models.BooleanField(_("published"), default=False)
+    results_deleted_at = models.DateTimeField(_("results deleted at"), null=True)
 
-    stage = models.CharField(max_length=100, blank=True)
-    percent = models.FloatField(null=True)
-    stage_rows_read = models.PositiveBigIntegerField(null=True)
-    rows_expected = models.PositiveBigIntegerField(null=True)
-    rows_read = models.PositiveBigIntegerField(null=True)
-    rows_written = models.PositiveBigIntegerField(null=True)
-    error = models.CharField(max_length=ERROR_CHARACTERS_MAX, blank=True)
+    stage = models.CharField(_("stage"), max_length=100, blank=True)
+    percent = models.FloatField(_("percent done"), null=True)
+    stage_rows_read = models.PositiveBigIntegerField(_("rows read by the stage"), null=True)
+    rows_expected = models.PositiveBigIntegerField(_("rows expected"), null=True)
+    rows_read = models.PositiveBigIntegerField(_("rows read"), null=True)
+    rows_written = models.PositiveBigIntegerField(_("rows written"), null=True)
+    error = models.CharField(_("error"), max_length=ERROR_CHARACTERS_MAX, blank=True)
 
-    duration_ms = models.PositiveBigIntegerField(null=True)
-    cpu_ms = models.PositiveBigIntegerField(null=True)
-    memory_bytes_max = models.PositiveBigIntegerField(null=True)
-    lineage = models.JSONField(default=dict)
+    duration_ms = models.PositiveBigIntegerField(_("duration (ms)"), null=True)
+    cpu_ms = models.PositiveBigIntegerField(_("processor time (ms)"), null=True)
+    memory_bytes_max = models.PositiveBigIntegerField(_("most memory (bytes)"), null=True)
+    lineage = models.JSONField(_("lineage"), default=dict)
 
     class Meta:
         ordering = ["-id"]
+        verbose_name = _("pipeline run")
+        verbose_name_plural = _("pipeline runs")
         permissions = [("run_pipeline", "Can start and cancel runs of pipelines")]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=RunState.values), name="run_state_known"),
@@ -100,7 +106,12 @@ class PipelineRun(models.Model):
 
     def __str__(self) -> str:
         """Return number, job and window."""
-        return f"run {self.pk}: {self.job}, {self.window_start:%F %T} to {self.window_end:%F %T}"
+        return gettext("run %(number)s: %(job)s, %(start)s to %(end)s") % {
+            "number": self.pk,
+            "job": self.job,
+            "start": f"{self.window_start:%F %T}",
+            "end": f"{self.window_end:%F %T}",
+        }
 
     @property
     def is_active(self) -> bool:
@@ -111,16 +122,20 @@ class PipelineRun(models.Model):
 class RunInput(models.Model):
     """Which offsets of a queue, or rows of a table, went into a run; ends are not included."""
 
-    run = models.ForeignKey(PipelineRun, on_delete=models.CASCADE, related_name="inputs")
-    table = models.CharField(max_length=40)
-    topic = fields.topic()
-    queue = models.PositiveIntegerField()
-    first_offset = models.PositiveBigIntegerField()
-    end_offset = models.PositiveBigIntegerField()
-    rows = models.PositiveBigIntegerField()
+    run = models.ForeignKey(
+        PipelineRun, verbose_name=_("run"), on_delete=models.CASCADE, related_name="inputs"
+    )
+    table = models.CharField(_("table"), max_length=40)
+    topic = fields.topic(_("topic"))
+    queue = models.PositiveIntegerField(_("queue"))
+    first_offset = models.PositiveBigIntegerField(_("first offset"))
+    end_offset = models.PositiveBigIntegerField(_("offset of the end"))
+    rows = models.PositiveBigIntegerField(_("rows"))
 
     class Meta:
         ordering = ["id"]
+        verbose_name = _("input of a run")
+        verbose_name_plural = _("inputs of runs")
         constraints = [
             models.CheckConstraint(
                 condition=Q(end_offset__gte=F("first_offset")), name="input_ends_after_its_first"
@@ -129,4 +144,8 @@ class RunInput(models.Model):
 
     def __str__(self) -> str:
         """Return the range."""
-        return f"{self.topic}/{self.queue} {self.first_offset} to {self.end_offset}"
+        return gettext("%(queue)s %(first)s to %(end)s") % {
+            "queue": f"{self.topic}/{self.queue}",
+            "first": self.first_offset,
+            "end": self.end_offset,
+        }

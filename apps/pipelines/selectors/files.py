@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from apps.core.exceptions import ProblemError
 from apps.core.pagination import ROW_MAX
+from apps.core.phrases import sentence
 from apps.pipelines.models import LakeFile, PipelineRun
 
 
@@ -25,7 +26,7 @@ def file(number: int) -> LakeFile:
     """Return a file's row; raise ProblemError `not_found` where there is none."""
     found = LakeFile.objects.filter(pk=number).first() if 0 < number <= ROW_MAX else None
     if found is None:
-        raise ProblemError("not_found", f"there is no file {number}")
+        raise ProblemError("not_found", sentence("there is no file %(number)s", number=number))
     return found
 
 
@@ -37,7 +38,9 @@ def kept(row: LakeFile, lake: Path) -> Kept:
     root = lake.resolve()
     path = root.joinpath(*PurePosixPath(row.path).parts).resolve()
     if row.deleted_at is not None or not path.is_relative_to(root) or not path.is_file():
-        raise ProblemError("not_found", f"file {row.pk} is not in the lake any more")
+        raise ProblemError(
+            "not_found", sentence("file %(pk)s is not in the lake any more", pk=row.pk)
+        )
     return Kept(path=path, name=row.path, size_bytes=path.stat().st_size)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from apps.core.phrases import sentence
 from apps.pipelines import conf, requirements, runlogs
 from apps.pipelines.models import PipelineRun, PipelineWorker, RunState
 from apps.pipelines.requirements import Requirements
@@ -41,11 +42,16 @@ def readiness() -> Readiness:
     if not workers:
         if mode == "off":
             missing.append(
-                "Pipelines are switched off: set MQWEB_SPARK=on, or start `manage.py spark_worker`."
+                sentence(
+                    "Pipelines are switched off: set MQWEB_SPARK=on, or start "
+                    "`manage.py spark_worker`."
+                )
             )
-        missing += [f"{sentence}." for sentence in here.missing]
+        missing += [sentence("%(what)s.", what=what) for what in here.missing]
         if mode == "on" and not missing:
-            missing.append("No worker is there: it is starting, or was given up; see the log.")
+            missing.append(
+                sentence("No worker is there: it is starting, or was given up; see the log.")
+            )
     is_coming = mode == "demand" and not missing
     return Readiness(
         mode=mode,

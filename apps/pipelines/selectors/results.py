@@ -15,6 +15,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db.models import QuerySet
 
 from apps.core.exceptions import ProblemError
+from apps.core.phrases import sentence
 from apps.pipelines.models import RESULTS, PipelineRun, RunState
 from apps.pipelines.models.results.result import Result
 from apps.pipelines.tables import TABLES
@@ -158,7 +159,10 @@ def model_of(table: str) -> type[Result]:
     """Return the model of a table; raise ProblemError `not_found` where it has none."""
     found = TABLES.get(table)
     if found is None or not found.model:
-        raise ProblemError("not_found", f"there are no results in a table {table[:40]!r}")
+        raise ProblemError(
+            "not_found",
+            sentence("there are no results in a table %(table)s", table=repr(table[:40])),
+        )
     return RESULTS[found.model]
 
 

@@ -10,9 +10,12 @@ from datetime import datetime, timedelta
 
 from django.db.models import Count, Q, QuerySet, Sum
 
+from apps.access.policy import Sight
+from apps.access.policy.sight import ALL
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment, ms_of
 from apps.core.pagination import ROW_MAX
+from apps.core.phrases import sentence
 from apps.pipelines.catalogue import JOBS, Job
 from apps.pipelines.models import (
     LakeFile,
@@ -74,7 +77,7 @@ def standings(now: datetime) -> list[Standing]:
 def standing(name: str, now: datetime) -> Standing:
     """Return one job as it stands; raise ProblemError `not_found` for an unknown one."""
     if name not in JOBS:
-        raise ProblemError("not_found", f"there is no job {name[:40]!r}")
+        raise ProblemError("not_found", sentence("there is no job %(name)s", name=repr(name[:40])))
     return next(found for found in standings(now) if found.job.name == name)
 
 
@@ -87,13 +90,18 @@ def next_window(job: Job, now: datetime) -> tuple[datetime, datetime]:
 
 def runs(
     *,
+    sight: Sight = ALL,
     job: str | None = None,
     state: str | None = None,
     before: int | None = None,
     lines_max: int,
 ) -> list[PipelineRun]:
-    """Return runs, the newest first, from the one before number `before` on."""
+    """Return runs that a sight shows, the newest first, from the one before number `before` on."""
     found = PipelineRun.objects.all()
+    if not sight.cluster:
+        lists = PipelineRun.objects.order_by().values_list("topics", flat=True).distinct()
+        shown = {name for topics in lists for name in topics if sight.topic(name)}
+        found = found.filter(topics__contained_by=sorted(shown)).exclude(topics=[])
     if job is not None:
         found = found.filter(job=job)
     if state is not None:
@@ -103,12 +111,19 @@ def runs(
     return list(found.order_by("-pk")[:lines_max])
 
 
-def run(number: int) -> PipelineRun:
-    """Return a run; raise ProblemError `not_found` where there is none."""
+def run(number: int, sight: Sight = ALL) -> PipelineRun:
+    """Return a run; raise ProblemError `not_found` where there is none that the sight shows.
+
+    One of all topics is the installation's; one of named topics is shown to who sees all of these.
+    """
     found = PipelineRun.objects.filter(pk=number).first() if 0 < number <= ROW_MAX else None
-    if found is None:
-        raise ProblemError("not_found", f"there is no run {number}")
+    if found is None or not _is_shown(found, sight):
+        raise ProblemError("not_found", sentence("there is no run %(number)s", number=number))
     return found
+
+
+def _is_shown(found: PipelineRun, sight: Sight) -> bool:
+    return sight.cluster or (bool(found.topics) and all(map(sight.topic, found.topics)))
 
 
 def inputs(of: PipelineRun, *, lines_max: int) -> list[RunInput]:
@@ -190,7 +205,9 @@ def stream(name: str) -> PipelineStream:
     """Return a stream; raise ProblemError `not_found` where there is none."""
     found = PipelineStream.objects.filter(name=name).first() if "\0" not in name else None
     if found is None:
-        raise ProblemError("not_found", f"there is no stream {name[:40]!r}")
+        raise ProblemError(
+            "not_found", sentence("there is no stream %(name)s", name=repr(name[:40]))
+        )
     return found
 
 

@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from apps.audit.services import recorded
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
+from apps.core.phrases import sentence
 from apps.engine.clock import SystemClock
 from apps.engine.errors import InvalidArgument, UnknownTopic
 from apps.pipelines.catalogue import COPYING, JOBS
@@ -113,13 +114,19 @@ def backfill(
     before anything is asked for, and InvalidArgument for more than 10,000 windows.
     """
     if step < timedelta(seconds=1):
-        raise InvalidArgument("step must be a second or more")
+        raise InvalidArgument(sentence("step must be a second or more"))
     whole = _checked(job, start, end, topics, parameters or {}, length_max=timedelta.max)
     count = -((whole.window_start - whole.window_end) // step)
     if count > BACKFILL_WINDOWS_MAX:
-        raise InvalidArgument(f"{count} windows are more than {BACKFILL_WINDOWS_MAX}")
+        raise InvalidArgument(
+            sentence(
+                "%(count)s windows are more than %(backfill_windows_max)s",
+                count=count,
+                backfill_windows_max=BACKFILL_WINDOWS_MAX,
+            )
+        )
     if min(step, whole.window_end - whole.window_start) > WINDOW_MAX:
-        raise InvalidArgument(f"a window is {WINDOW_MAX.days} days at most")
+        raise InvalidArgument(sentence("a window is %(days)s days at most", days=WINDOW_MAX.days))
     with recorded(by=by, act="pipeline.backfill", kind="pipeline job", name=job) as entry:
         entry.after = {
             "from": whole.window_start,
@@ -160,12 +167,17 @@ def cancel(run_id: int, *, by: str) -> PipelineRun:
     with recorded(by=by, act="pipeline.cancel", kind="pipeline run", name=str(run_id)) as entry:
         run = PipelineRun.objects.select_for_update(of=("self",)).filter(pk=run_id).first()
         if run is None:
-            raise ProblemError("not_found", f"there is no run {run_id}")
+            raise ProblemError("not_found", sentence("there is no run %(run_id)s", run_id=run_id))
         if run.cancel_requested:
             entry.forget()
             return run
         if not run.is_active:
-            raise ProblemError("conflict", f"run {run_id} has ended: it is {run.state}")
+            raise ProblemError(
+                "conflict",
+                sentence(
+                    "run %(run_id)s has ended: it is %(state)s", run_id=run_id, state=run.state
+                ),
+            )
         entry.before = _told(run)
         run.cancel_requested = True
         run.cancelled_by = by[:255]
@@ -231,7 +243,9 @@ def _asked(wish: _Wish, *, trigger: Trigger, by: str, replace: bool) -> tuple[Pi
                 return _made(wish, key=key, version=version, trigger=trigger, by=by), True
         except IntegrityError:
             continue
-    raise ProblemError("conflict", f"others ask for {wish.job} at this moment; ask again")
+    raise ProblemError(
+        "conflict", sentence("others ask for %(job)s at this moment; ask again", job=wish.job)
+    )
 
 
 def _made(wish: _Wish, *, key: str, version: str, trigger: Trigger, by: str) -> PipelineRun:
@@ -268,15 +282,25 @@ def _checked(
     length_max: timedelta = WINDOW_MAX,
 ) -> _Wish:
     if job not in JOBS:
-        raise InvalidArgument(f"there is no job {job[:40]!r}; there are {', '.join(JOBS)}")
+        raise InvalidArgument(
+            sentence(
+                "there is no job %(job)s; there are %(jobs)s",
+                job=repr(job[:40]),
+                jobs=", ".join(JOBS),
+            )
+        )
     if start.tzinfo is None or end.tzinfo is None:
-        raise InvalidArgument("from and to must say their time zone, such as 2026-01-31T00:00:00Z")
+        raise InvalidArgument(
+            sentence("from and to must say their time zone, such as 2026-01-31T00:00:00Z")
+        )
     if end <= start:
-        raise InvalidArgument("a window must end after it begins")
+        raise InvalidArgument(sentence("a window must end after it begins"))
     if end - start > length_max:
-        raise InvalidArgument(f"a window is {length_max.days} days at most")
+        raise InvalidArgument(sentence("a window is %(days)s days at most", days=length_max.days))
     if end > moment(SystemClock().wall_ms()):
-        raise InvalidArgument("the window has not ended: what is still to come would be left out")
+        raise InvalidArgument(
+            sentence("the window has not ended: what is still to come would be left out")
+        )
     return _Wish(
         job=job,
         window_start=start,
@@ -289,30 +313,57 @@ def _checked(
 def _checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
     names = sorted(set(topics))
     if any("\0" in name for name in names):
-        raise InvalidArgument("a topic's name has no null character")
+        raise InvalidArgument(sentence("a topic's name has no null character"))
     if len(names) > TOPICS_MAX:
-        raise InvalidArgument(f"{len(names)} topics are more than {TOPICS_MAX}; none means all")
+        raise InvalidArgument(
+            sentence(
+                "%(names)s topics are more than %(topics_max)s; none means all",
+                names=len(names),
+                topics_max=TOPICS_MAX,
+            )
+        )
     # What the lake has of a deleted topic can still be asked about.
     known = set(Topic.objects.filter(name__in=names).values_list("name", flat=True))
     for rows in (IngestPosition.objects, LakeFile.objects):
         if missing := set(names) - known:
             known |= set(rows.filter(topic__in=missing).values_list("topic", flat=True))
     if unknown := [name for name in names if name not in known]:
-        raise UnknownTopic(f"there is no topic {unknown[0][:255]!r}, and the lake has none")
+        raise UnknownTopic(
+            sentence(
+                "there is no topic %(unknown)s, and the lake has none",
+                unknown=repr(unknown[0][:255]),
+            )
+        )
     return tuple(names)
 
 
 def _checked_parameters(parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
     if len(parameters) > PARAMETERS_MAX:
-        raise InvalidArgument(f"there are {PARAMETERS_MAX} parameters at most")
+        raise InvalidArgument(
+            sentence(
+                "there are %(parameters_max)s parameters at most", parameters_max=PARAMETERS_MAX
+            )
+        )
     for name, value in parameters.items():
         if not _PARAMETER_NAME.fullmatch(name):
-            raise InvalidArgument(f"{name[:40]!r} is no name of a parameter")
+            raise InvalidArgument(
+                sentence("%(name)s is no name of a parameter", name=repr(name[:40]))
+            )
         if not isinstance(value, str | int | float | bool):
-            raise InvalidArgument(f"parameter {name} must be a text, a number or a truth value")
+            raise InvalidArgument(
+                sentence("parameter %(name)s must be a text, a number or a truth value", name=name)
+            )
         if len(str(value)) > PARAMETER_CHARACTERS_MAX:
-            raise InvalidArgument(f"parameter {name} is longer than {PARAMETER_CHARACTERS_MAX}")
+            raise InvalidArgument(
+                sentence(
+                    "parameter %(name)s is longer than %(parameter_characters_max)s",
+                    name=name,
+                    parameter_characters_max=PARAMETER_CHARACTERS_MAX,
+                )
+            )
         # Neither has a place in the database's JSON.
         if (isinstance(value, float) and not math.isfinite(value)) or "\0" in str(value):
-            raise InvalidArgument(f"parameter {name} is no value that can be kept")
+            raise InvalidArgument(
+                sentence("parameter %(name)s is no value that can be kept", name=name)
+            )
     return dict(parameters)

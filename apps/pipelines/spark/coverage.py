@@ -7,6 +7,7 @@ queue was copied up to its first message behind the window. Who copied them does
 import logging
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from apps.core.moments import moment
@@ -19,11 +20,19 @@ from apps.pipelines.catalogue import READING_BRONZE
 from apps.pipelines.models import PipelineRun
 from apps.pipelines.services.claims import SETTLE
 from apps.pipelines.spark import logreading
+from apps.pipelines.spark.copyfirst import CopyFirst
 from apps.pipelines.spark.ingesting import positions
+from apps.pipelines.spark.runner import Runner
 
 _log = logging.getLogger("mqweb.pipelines")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def copying_first(runner: Runner) -> CopyFirst:
+    """Return what carries runs out by a runner once bronze of its store has their windows."""
+    store, clock = runner.place.store, runner.clock
+    return CopyFirst(then=runner.carry_out, is_copied=partial(is_copied, store=store, clock=clock))
 
 
 def is_copied(run: PipelineRun, *, store: Path, clock: Clock) -> bool:

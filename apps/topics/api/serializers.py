@@ -13,9 +13,12 @@ from apps.core.serializers import (
     StrictSerializer,
 )
 from apps.engine import limits
+from apps.engine.litetypes import LiteTopic
 from apps.topics.models import (
     EXPIRES_MS_MAX,
     EXPIRES_MS_MIN,
+    LITE_TTL_MINUTES_MAX,
+    LITE_TTL_MINUTES_MIN,
     QUEUE_COUNT_DEFAULT,
     RETENTION_MS_MAX,
     RETENTION_MS_MIN,
@@ -78,6 +81,14 @@ class TopicChange(StrictSerializer):
         help_text="delete in a new topic. compact keeps the newest message of each key of each "
         "queue for ever, and takes no message without a key. Fixed when the topic is made.",
     )
+    lite_ttl_minutes = StrictIntegerField(
+        required=False,
+        allow_null=True,
+        min_value=LITE_TTL_MINUTES_MIN,
+        max_value=LITE_TTL_MINUTES_MAX,
+        help_text="Of the type LITE: lite topics without a new message for so long are gone; null "
+        "is never.",
+    )
 
 
 class QueueDocument(serializers.Serializer[Any]):
@@ -125,9 +136,36 @@ class TopicDocument(serializers.Serializer[Any]):
         allow_null=True, help_text="Null where messages are kept as long as the store does."
     )
     cleanup = serializers.ChoiceField(Cleanup.values)
+    lite_ttl_minutes = serializers.IntegerField(
+        allow_null=True, help_text="Null where lite topics stay, or there are none."
+    )
     queues = QueueDocument(many=True)
     created_at = serializers.DateTimeField(allow_null=True)
     updated_at = serializers.DateTimeField(allow_null=True)
+    sampled_at = serializers.DateTimeField()
+
+
+class LiteTopicDocument(serializers.Serializer[Any]):
+    """A lite topic in an answer."""
+
+    name = serializers.CharField(help_text="What it is called in its parent.")
+    topic = serializers.CharField(
+        help_text="Its own name, by which messages are read, searched and sent."
+    )
+    min_offset = serializers.CharField(help_text="64-bit integer as a string.")
+    max_offset = serializers.CharField(help_text="One past the newest message.")
+    newest_at = serializers.DateTimeField(
+        allow_null=True, help_text="When its newest message was stored; null while not known."
+    )
+    subscribers = serializers.IntegerField(help_text="Clients of all groups.")
+
+
+class LiteTopicList(serializers.Serializer[Any]):
+    """A page of lite topics, by name."""
+
+    items = LiteTopicDocument(many=True)
+    total = serializers.IntegerField(help_text="Of the topic, on all pages.")
+    next_cursor = serializers.CharField(allow_null=True)
     sampled_at = serializers.DateTimeField()
 
 
@@ -157,6 +195,7 @@ def rendered(state: TopicState) -> dict[str, object]:
         "expires_ms": state.expires_ms,
         "retention_ms": state.retention_ms,
         "cleanup": state.cleanup,
+        "lite_ttl_minutes": state.lite_ttl_minutes,
         "queues": [
             _rendered_queue(queue, is_compacted=state.cleanup == Cleanup.COMPACT)
             for queue in state.queues
@@ -183,3 +222,15 @@ def _rendered_queue(queue: QueueState, *, is_compacted: bool) -> dict[str, objec
 def offset_text(offset: int | None) -> str | None:
     """Write an offset as a string; None stays None."""
     return None if offset is None else str(offset)
+
+
+def rendered_lite(lite: LiteTopic) -> dict[str, object]:
+    """Build the JSON shape of a lite topic."""
+    return {
+        "name": lite.name,
+        "topic": lite.topic,
+        "min_offset": offset_text(lite.min_offset),
+        "max_offset": offset_text(lite.max_offset),
+        "newest_at": None if lite.last_ms is None else rfc3339_or_none(moment(lite.last_ms)),
+        "subscribers": lite.subscribers,
+    }

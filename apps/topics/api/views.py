@@ -1,7 +1,7 @@
 """REST views of topics: translate, call one service or selector, translate back."""
 
 from django.http import HttpResponse
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -9,12 +9,21 @@ from rest_framework.views import APIView
 
 from apps.access import asking
 from apps.access.policy import Action, Kind, Resource
+from apps.audit.models import REASON_CHARACTERS_MAX
 from apps.core.actors import actor_of
-from apps.core.pagination import listing, page_of, page_request
+from apps.core.pagination import cursor_at, listing, page_of, page_request
+from apps.core.queries import asked_text, asked_truth
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.engine.types import Cleanup, TopicType
-from apps.topics import selectors, services
-from apps.topics.api.serializers import TopicChange, TopicDocument, TopicList, rendered
+from apps.topics import lites, selectors, services
+from apps.topics.api.serializers import (
+    LiteTopicList,
+    TopicChange,
+    TopicDocument,
+    TopicList,
+    rendered,
+    rendered_lite,
+)
 
 
 class TopicListView(APIView):
@@ -78,6 +87,7 @@ class TopicView(APIView):
             expires_ms=values.get("expires_ms", services.UNSAID),
             retention_ms=values.get("retention_ms", services.UNSAID),
             cleanup=Cleanup(values["cleanup"]) if "cleanup" in values else None,
+            lite_ttl_minutes=values.get("lite_ttl_minutes", services.UNSAID),
             drain=values.get("drain"),
             by=actor_of(request),
         )
@@ -88,10 +98,46 @@ class TopicView(APIView):
         )
 
     @extend_schema(
-        operation_id="delete_topic", responses={204: None, **PROBLEM_RESPONSES}, tags=["topics"]
+        operation_id="delete_topic",
+        parameters=[
+            OpenApiParameter("reason", str, description="why; kept in the audit log"),
+            OpenApiParameter(
+                "even_in_use", bool, description="also where groups read it; false without it"
+            ),
+        ],
+        responses={204: None, **PROBLEM_RESPONSES},
+        tags=["topics"],
     )
     def delete(self, request: Request, topic: str) -> HttpResponse:
-        """Remove a topic from the catalog."""
-        services.delete_topic(name=topic, by=actor_of(request))
+        """Remove a topic from the catalog; 409 `conflict` where groups read it."""
+        query = request.query_params
+        services.delete_topic(
+            name=topic,
+            by=actor_of(request),
+            reason=asked_text(query, "reason", characters_max=REASON_CHARACTERS_MAX),
+            even_in_use=asked_truth(query, "even_in_use"),
+        )
 
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class LiteTopicListView(APIView):
+    """The lite topics of one topic."""
+
+    @extend_schema(
+        operation_id="list_lite_topics",
+        parameters=[
+            *page_parameters("lite topics"),
+        ],
+        responses={200: LiteTopicList, **PROBLEM_RESPONSES},
+        tags=["topics"],
+    )
+    def get(self, request: Request, topic: str) -> Response:
+        """List the lite topics of a topic of type LITE by name, with what each holds."""
+        wanted = page_request(request.query_params)
+
+        found = lites.lite_topics(topic, after=wanted.after, topics_max=wanted.items_max)
+
+        next_cursor = cursor_at(found.topics[-1].name) if found.has_more else None
+        items = [rendered_lite(lite) for lite in found.topics]
+        return Response({**listing(items, next_cursor), "total": found.total})

@@ -9,6 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
+from apps.access.policy import Action, topic_or_cluster
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
@@ -18,7 +20,7 @@ from apps.core.serializers import StrictSerializer, StrictTextField
 from apps.engine.codec.record import Record
 from apps.engine.errors import UnknownTransaction
 from apps.engine.transactiontypes import GivenUpMessage
-from apps.transactions import selectors, services
+from apps.transactions import permitted, selectors, services
 from apps.transactions.models import REASON_CHARACTERS_MAX
 
 # As many messages as no log will ever hold.
@@ -39,7 +41,11 @@ class GivenUpDocument(serializers.Serializer[Any]):
     message_id = serializers.CharField()
     producer_group = serializers.CharField()
     tag = serializers.CharField(allow_null=True)
-    keys = serializers.ListField(child=serializers.CharField())
+    keys = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Null for a caller who may not peek into the topic.",
+    )
     size_bytes = serializers.IntegerField()
     born_time = serializers.DateTimeField(allow_null=True)
     given_up_at = serializers.DateTimeField()
@@ -98,14 +104,22 @@ class GivenUpListView(APIView):
         tags=["transactions"],
     )
     def get(self, request: Request) -> Response:
-        """List the messages nobody decided about in time, the newest first, without bodies."""
+        """List the messages nobody decided about in time, the newest first, without bodies.
+
+        As far as the caller may see their topics; a page may be shorter than `limit`, and go on.
+        """
         wanted = page_request(request.query_params)
-        found = selectors.given_up(
-            before=number_after(wanted, highest=_OFFSET_MAX), messages_max=wanted.items_max
+        sight = sight_of(request._request)
+        found = selectors.shown_given_up(
+            sight, before=number_after(wanted, highest=_OFFSET_MAX), messages_max=wanted.items_max
         )
 
         next_cursor = None if found.before is None else cursor_at(str(found.before))
-        return Response(listing([rendered_given_up(one) for one in found.messages], next_cursor))
+        rows = [
+            rendered_given_up(one, peeks=sight.peeks(topic_or_cluster(one.topic)))
+            for one in found.messages
+        ]
+        return Response(listing(rows, next_cursor))
 
 
 class GivenUpView(APIView):
@@ -117,15 +131,15 @@ class GivenUpView(APIView):
         responses={200: WholeGivenUpDocument, **PROBLEM_RESPONSES},
         tags=["transactions"],
     )
-    def get(self, _request: Request, offset: str) -> Response:
+    def get(self, request: Request, offset: str) -> Response:
         """Return one given-up message with its body and properties."""
-        message = _message(offset)
+        message = _message(request, offset, Action.PEEK)
 
         record = selectors.given_up_record(message.given_up_offset)
 
         if record is None:
             raise _not_found(offset)
-        return Response({**rendered_given_up(message), **_rendered_body(record)})
+        return Response({**rendered_given_up(message, peeks=True), **_rendered_body(record)})
 
 
 class GivenUpSendView(APIView):
@@ -145,7 +159,7 @@ class GivenUpSendView(APIView):
         """
         wanted = GivenUpSendRequest(data=request.data)
         wanted.is_valid(raise_exception=True)
-        message = _message(offset)
+        message = _message(request, offset, Action.DECIDE)
         if message.transaction_id != wanted.validated_data["transaction_id"]:
             raise UnknownTransaction("the given-up message there is of another transaction")
 
@@ -165,8 +179,8 @@ class GivenUpSendView(APIView):
         )
 
 
-def rendered_given_up(found: GivenUpMessage) -> dict[str, object]:
-    """Build the JSON shape of a given-up message."""
+def rendered_given_up(found: GivenUpMessage, *, peeks: bool) -> dict[str, object]:
+    """Build the JSON shape of a given-up message, for who `peeks` with its keys."""
     return {
         "offset": str(found.given_up_offset),
         "transaction_id": found.transaction_id,
@@ -176,7 +190,7 @@ def rendered_given_up(found: GivenUpMessage) -> dict[str, object]:
         "message_id": found.message_id,
         "producer_group": found.producer_group,
         "tag": found.tag or None,
-        "keys": found.keys.split(),
+        "keys": found.keys.split() if peeks else None,
         "size_bytes": found.size_bytes,
         "born_time": _born(found.born_ms),
         "given_up_at": rfc3339(moment(found.given_up_ms)),
@@ -200,9 +214,11 @@ def _rendered_body(record: Record) -> dict[str, object]:
     }
 
 
-def _message(offset: str) -> GivenUpMessage:
+def _message(request: Request, offset: str, action: Action) -> GivenUpMessage:
     is_offset = offset.isascii() and offset.isdigit() and len(offset) <= 18
-    found = selectors.given_up_one(int(offset)) if is_offset else None
+    found = None
+    if is_offset:
+        found = permitted.given_up(request._request, int(offset), action=action)
     if found is None:
         raise _not_found(offset)
     return found

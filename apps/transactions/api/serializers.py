@@ -18,7 +18,11 @@ class TransactionDocument(serializers.Serializer[Any]):
     message_id = serializers.CharField()
     producer_group = serializers.CharField()
     tag = serializers.CharField(allow_null=True)
-    keys = serializers.ListField(child=serializers.CharField())
+    keys = serializers.ListField(
+        child=serializers.CharField(),
+        allow_null=True,
+        help_text="Null for a caller who may not peek into the topic.",
+    )
     size_bytes = serializers.IntegerField()
     begun_at = serializers.DateTimeField()
     checks = serializers.IntegerField(help_text="How often its producers were asked.")
@@ -56,8 +60,8 @@ class TransactionStatusDocument(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-def rendered_transaction(found: PendingTransaction) -> dict[str, object]:
-    """Build the JSON shape of an undecided transaction."""
+def rendered_transaction(found: PendingTransaction, *, peeks: bool) -> dict[str, object]:
+    """Build the JSON shape of an undecided transaction, for who `peeks` with its keys."""
     return {
         "transaction_id": found.transaction_id,
         "topic": found.topic,
@@ -65,7 +69,7 @@ def rendered_transaction(found: PendingTransaction) -> dict[str, object]:
         "message_id": found.message_id,
         "producer_group": found.producer_group,
         "tag": found.tag or None,
-        "keys": found.keys.split(),
+        "keys": found.keys.split() if peeks else None,
         "size_bytes": found.size_bytes,
         "begun_at": _moment(found.begun_ms),
         "checks": found.checks,

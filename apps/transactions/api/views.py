@@ -5,12 +5,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
+from apps.access.policy import topic
 from apps.core.actors import actor_of
-from apps.core.pagination import listing, number_after, page_of, page_request
+from apps.core.pagination import cursor_at, listing, number_after, page_request
 from apps.core.queries import asked_name
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.core.serializers import StrictSerializer
-from apps.transactions import selectors, services
+from apps.transactions import permitted, selectors, services
 from apps.transactions.api.serializers import (
     TransactionDocument,
     TransactionList,
@@ -36,18 +38,23 @@ class TransactionListView(APIView):
         tags=["transactions"],
     )
     def get(self, request: Request) -> Response:
-        """List the transactions nobody has decided yet, oldest first."""
+        """List the transactions nobody has decided yet, oldest first.
+
+        As far as the caller may see their topics; a page may be shorter than `limit`, and go on.
+        """
         wanted = page_request(request.query_params)
         after = number_after(wanted, highest=_HALF_OFFSET_MAX)
 
-        found = selectors.pending(
+        sight = sight_of(request._request)
+        found, behind = selectors.shown_pending(
+            sight,
             producer_group=asked_name(request.query_params, "producer_group"),
             after=-1 if after is None else after,
-            transactions_max=wanted.items_max + 1,
+            transactions_max=wanted.items_max,
         )
 
-        shown, next_cursor = page_of(found, wanted, key=lambda one: str(one.half_offset))
-        return Response(listing([rendered_transaction(one) for one in shown], next_cursor))
+        rows = [rendered_transaction(one, peeks=sight.peeks(topic(one.topic))) for one in found]
+        return Response(listing(rows, None if behind is None else cursor_at(str(behind))))
 
 
 class TransactionStatusView(APIView):
@@ -77,6 +84,9 @@ class TransactionCheckView(APIView):
         """Have the producers of a transaction asked at once; it is written down who asked."""
         StrictSerializer(data=request.data or {}).is_valid(raise_exception=True)
 
+        permitted.check_by_id(request._request, transaction_id)
+
         found = services.check_now(transaction_id=transaction_id, by=actor_of(request._request))
 
-        return Response(rendered_transaction(found))
+        peeks = sight_of(request._request).peeks(topic(found.topic))
+        return Response(rendered_transaction(found, peeks=peeks))

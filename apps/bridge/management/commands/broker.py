@@ -40,13 +40,7 @@ class Command(BaseCommand):
             # Before the holder ends: its supervisor would start another one meanwhile.
             configuration.load()
             _take_over()
-        try:
-            listening = _listen(settings.MQWEB.host, settings.MQWEB.port)
-        except OSError as error:
-            raise CommandError(
-                f"cannot listen on {settings.MQWEB.host}:{settings.MQWEB.port}: {error.strerror}",
-                returncode=Exit.REFUSED,
-            ) from error
+        listening = _listening()
         # The server raises the signals again that stopped it; they have been obeyed by then.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda _number, _frame: None)
@@ -81,6 +75,21 @@ def _take_over() -> None:
         takeover.end_holder(conf.store_path() / "lock")
     except takeover.CannotTakeOver as refusal:
         raise CommandError(str(refusal), returncode=Exit.HELD) from refusal
+
+
+def _listening() -> socket.socket:
+    """Return the socket of HTTP; raise CommandError where that or another port is not free."""
+    host, port = settings.MQWEB.host, settings.MQWEB.port
+    try:
+        for port in settings.MQWEB.grpc.open:
+            # The other server binds its own; here it is only told before anything is opened.
+            _listen(host, port).close()
+        port = settings.MQWEB.port
+        return _listen(host, port)
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {host}:{port}: {error.strerror}", returncode=Exit.REFUSED
+        ) from error
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -96,6 +96,9 @@ class Command(BaseCommand):
         self.stdout.write(
             f"mqweb is ready: http://{address}:{port}/   data: {settings.MQWEB.data}   stop: Ctrl-C"
         )
+        if settings.MQWEB.grpc.are_any:
+            ports = ", ".join(f"{address}:{port}" for port in settings.MQWEB.grpc.open)
+            self.stdout.write(f"RocketMQ's gRPC clients: {ports}")
         self.stdout.flush()
 
 

@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from rest_framework.exceptions import ValidationError
 
+from apps.access.asking import sight_of
 from apps.alerts import selectors, services
 from apps.alerts.judging import State
 from apps.alerts.kinds import Kind, Severity
@@ -27,14 +28,14 @@ _NUMBER_MAX = 2**62
 
 
 @rows_page
-def alerts(_request: HttpRequest) -> Page:
+def alerts(request: HttpRequest) -> Page:
     """Show the alerts that are not over, those that fire first."""
     now_ms = SystemClock().wall_ms()
     silences = active_silences(now_ms=now_ms)
     looked_s = shown.age_s(selectors.looked_at(), now_ms)
     rows = [
         shown.alert_row(alert, now_ms=now_ms, is_silenced=is_silenced(alert, silences))
-        for alert in selectors.open_alerts()
+        for alert in selectors.open_alerts(sight_of(request))
     ]
     return Page(
         template="console/alerts/alerts.html",
@@ -69,6 +70,7 @@ def history(request: HttpRequest) -> Page:
         subject=subject,
         before=before,
         lines_max=LINES + 1,
+        sight=sight_of(request),
     )
     search = [(name, entered[name]) for name in ("kind", "severity", "subject") if name in entered]
     rows = found[:LINES]
@@ -88,10 +90,10 @@ def history(request: HttpRequest) -> Page:
 
 
 @rows_page
-def alert(_request: HttpRequest, *, number: int) -> Page:
+def alert(request: HttpRequest, *, number: int) -> Page:
     """Show one alert: how it stands, what became of it, who was told."""
     now_ms = SystemClock().wall_ms()
-    found = selectors.alert(number)
+    found = selectors.alert(number, sight_of(request))
     silenced = is_silenced(found, active_silences(now_ms=now_ms))
     return Page(
         template="console/alerts/alert.html",
@@ -99,6 +101,7 @@ def alert(_request: HttpRequest, *, number: int) -> Page:
             "alert": found,
             "row": shown.alert_row(found, now_ms=now_ms, is_silenced=silenced),
             "about": shown.about(found.kind),
+            "events_max": selectors.EVENTS_MAX,
             "events": selectors.events(found),
             "told": selectors.told(found),
         },

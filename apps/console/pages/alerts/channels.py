@@ -1,5 +1,7 @@
 """Pages of channels. Knows forms, selectors and services."""
 
+from functools import partial
+
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
@@ -8,13 +10,13 @@ from apps.alerts.forms import ChannelForm, channel_values
 from apps.alerts.models import Channel
 from apps.alerts.outbound.targets import shown
 from apps.console.pages.common import Page, Told
-from apps.console.pages.rows import rows_action, rows_page, said
+from apps.console.pages.rows import rows_action, rows_page, said, taken, tried
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.engine.clock import SystemClock
-from apps.engine.errors import EngineError
 
 _NUMBER_MAX = 2**62
+_HOME = "/alerts/channels"
 
 
 @rows_page
@@ -34,16 +36,14 @@ def channel(_request: HttpRequest, *, number: int) -> Page:
 def create(request: HttpRequest) -> Told | Page:
     """Make a channel."""
     form = ChannelForm(request.POST)
-    if not form.is_valid():
-        return _channels_page(form, status=422)
-    try:
+
+    def act() -> Told:
         made = services.create_channel(
             terms=form.terms(), by=actor_of(request), now_ms=SystemClock().wall_ms()
         )
-    except (ProblemError, EngineError) as refusal:
-        form.add_error(None, said(refusal))
-        return _channels_page(form, status=422)
-    return Told(text=_("The channel is made; send a test to see it work."), back=_at(made.pk))
+        return Told(text=_("The channel is made; send a test to see it work."), back=_at(made.pk))
+
+    return taken(form, act, again=_channels_page)
 
 
 @rows_action
@@ -52,11 +52,10 @@ def change(request: HttpRequest, *, number: int) -> Told | Page:
     try:
         found = selectors.channel(number)
     except ProblemError as refusal:
-        return Told(text=said(refusal), back="/alerts/channels", is_good=False)
+        return Told(text=said(refusal), back=_HOME, is_good=False)
     form = ChannelForm(request.POST)
-    if not form.is_valid():
-        return _channel_page(found, form, status=422)
-    try:
+
+    def act() -> Told:
         services.change_channel(
             channel_id=found.pk,
             terms=form.terms(),
@@ -64,35 +63,36 @@ def change(request: HttpRequest, *, number: int) -> Told | Page:
             by=actor_of(request),
             now_ms=SystemClock().wall_ms(),
         )
-    except (ProblemError, EngineError) as refusal:
-        form.add_error(None, said(refusal))
-        return _channel_page(found, form, status=422)
-    return Told(text=_("The channel is changed."), back=_at(number))
+        return Told(text=_("The channel is changed."), back=_at(number))
+
+    return taken(form, act, again=partial(_channel_page, found))
 
 
 @rows_action
 def delete(request: HttpRequest, *, number: int) -> Told:
     """Delete a channel."""
-    try:
+
+    def act() -> Told:
         services.delete_channel(channel_id=min(number, _NUMBER_MAX), by=actor_of(request))
-    except ProblemError as refusal:
-        return Told(text=said(refusal), back="/alerts/channels", is_good=False)
-    return Told(text=_("The channel is deleted."), back="/alerts/channels")
+        return Told(text=_("The channel is deleted."), back=_HOME)
+
+    return tried(act, back=_HOME)
 
 
 @rows_action
 def test(request: HttpRequest, *, number: int) -> Told:
     """Have a channel be told something to see whether it works."""
-    try:
+
+    def act() -> Told:
         services.try_channel(
             channel_id=min(number, _NUMBER_MAX),
             by=actor_of(request),
             now_ms=SystemClock().wall_ms(),
         )
-    except ProblemError as refusal:
-        return Told(text=said(refusal), back="/alerts/channels", is_good=False)
-    told = _("A test goes out within seconds; below is what comes of it.")
-    return Told(text=told, back=_at(number))
+        told = _("A test goes out within seconds; below is what comes of it.")
+        return Told(text=told, back=_at(number))
+
+    return tried(act, back=_HOME)
 
 
 def _at(number: int) -> str:
@@ -116,6 +116,7 @@ def _channel_page(found: Channel, form: ChannelForm, *, status: int = 200) -> Pa
             "channel": found,
             "address": _address(found),
             "form": form,
+            "deliveries_max": selectors.DELIVERIES_MAX,
             "waiting": selectors.waiting(found),
             "deliveries": selectors.deliveries(found),
         },

@@ -1,23 +1,25 @@
 """Pages of rules and silences. Knows forms, selectors and services."""
 
+from functools import partial
+
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
-from apps.alerts import selectors, services
+from apps.alerts import selectors, services, words
 from apps.alerts.forms import RuleForm, SilenceForm, rule_values
 from apps.alerts.kinds import KINDS
 from apps.alerts.models import AlertRule
 from apps.console import alerts as shown
 from apps.console.pages.common import Page, Told
-from apps.console.pages.rows import rows_action, rows_page, said
+from apps.console.pages.rows import rows_action, rows_page, said, taken, tried
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.engine.clock import SystemClock
-from apps.engine.errors import EngineError
 
 ALERTS_SHOWN = 20
 SILENCES_SHOWN = 100
 _NUMBER_MAX = 2**62
+_HOME, _SILENCES = "/alerts/rules", "/alerts/silences"
 
 
 @rows_page
@@ -57,16 +59,14 @@ def rule(_request: HttpRequest, *, number: int) -> Page:
 def create_rule(request: HttpRequest) -> Told | Page:
     """Make a rule."""
     form = RuleForm(request.POST)
-    if not form.is_valid():
-        return _rule_page(None, form, status=422)
-    try:
+
+    def act() -> Told:
         made = services.create_rule(
             terms=form.terms(), by=actor_of(request), now_ms=SystemClock().wall_ms()
         )
-    except (ProblemError, EngineError) as refusal:
-        form.add_error(None, said(refusal))
-        return _rule_page(None, form, status=422)
-    return Told(text=_("The rule is made; it is looked at within seconds."), back=_at(made.pk))
+        return Told(text=_("The rule is made; it is looked at within seconds."), back=_at(made.pk))
+
+    return taken(form, act, again=partial(_rule_page, None))
 
 
 @rows_action
@@ -75,11 +75,10 @@ def change_rule(request: HttpRequest, *, number: int) -> Told | Page:
     try:
         found = selectors.rule(number)
     except ProblemError as refusal:
-        return Told(text=said(refusal), back="/alerts/rules", is_good=False)
+        return Told(text=said(refusal), back=_HOME, is_good=False)
     form = RuleForm(request.POST)
-    if not form.is_valid():
-        return _rule_page(found, form, status=422)
-    try:
+
+    def act() -> Told:
         services.change_rule(
             rule_id=found.pk,
             terms=form.terms(),
@@ -87,20 +86,20 @@ def change_rule(request: HttpRequest, *, number: int) -> Told | Page:
             by=actor_of(request),
             now_ms=SystemClock().wall_ms(),
         )
-    except (ProblemError, EngineError) as refusal:
-        form.add_error(None, said(refusal))
-        return _rule_page(found, form, status=422)
-    return Told(text=_("The rule is changed."), back=_at(number))
+        return Told(text=_("The rule is changed."), back=_at(number))
+
+    return taken(form, act, again=partial(_rule_page, found))
 
 
 @rows_action
 def delete_rule(request: HttpRequest, *, number: int) -> Told:
     """Delete a rule."""
-    try:
+
+    def act() -> Told:
         services.delete_rule(rule_id=min(number, _NUMBER_MAX), by=actor_of(request))
-    except ProblemError as refusal:
-        return Told(text=said(refusal), back="/alerts/rules", is_good=False)
-    return Told(text=_("The rule is deleted; its open alerts end."), back="/alerts/rules")
+        return Told(text=_("The rule is deleted; its open alerts end."), back=_HOME)
+
+    return tried(act, back=_HOME)
 
 
 @rows_page
@@ -117,31 +116,29 @@ def create_silence(request: HttpRequest) -> Told | Page:
     """Silence some alerts for a time."""
     now_ms = SystemClock().wall_ms()
     form = SilenceForm(request.POST)
-    if not form.is_valid():
-        return _silences_page(form, status=422)
-    try:
+
+    def act() -> Told:
         services.create_silence(
             terms=form.terms(now_ms=now_ms), by=actor_of(request), now_ms=now_ms
         )
-    except (ProblemError, EngineError) as refusal:
-        form.add_error(None, said(refusal))
-        return _silences_page(form, status=422)
-    return Told(text=_("Silenced: alerts go on, and nobody is told."), back="/alerts/silences")
+        return Told(text=_("Silenced: alerts go on, and nobody is told."), back=_SILENCES)
+
+    return taken(form, act, again=_silences_page)
 
 
 @rows_action
 def end_silence(request: HttpRequest, *, number: int) -> Told:
     """End a silence before its time."""
-    back = "/alerts/silences"
-    try:
+
+    def act() -> Told:
         services.end_silence(
             silence_id=min(number, _NUMBER_MAX),
             by=actor_of(request),
             now_ms=SystemClock().wall_ms(),
         )
-    except ProblemError as refusal:
-        return Told(text=said(refusal), back=back, is_good=False)
-    return Told(text=_("Ended: what still fires is told of."), back=back)
+        return Told(text=_("Ended: what still fires is told of."), back=_SILENCES)
+
+    return tried(act, back=_SILENCES)
 
 
 def _at(number: int) -> str:
@@ -155,8 +152,10 @@ def _rule_page(found: AlertRule | None, form: RuleForm, *, status: int = 200) ->
         template="console/alerts/rule.html",
         values={
             "rule": found,
+            "name": "" if found is None else words.rule_name(found.name),
             "form": form,
             "kinds": list(KINDS.values()),
+            "lately_max": ALERTS_SHOWN,
             "lately": [shown.alert_row(alert, now_ms=now_ms) for alert in lately],
         },
         status=status,
@@ -169,6 +168,7 @@ def _silences_page(form: SilenceForm, *, status: int = 200) -> Page:
         template="console/alerts/silences.html",
         values={
             "form": form,
+            "silences_max": SILENCES_SHOWN,
             "silences": [
                 {
                     "row": silence,

@@ -16,6 +16,7 @@ def pipelines(posted: Posted, _request: HttpRequest) -> Page:
     return Page(
         template="console/pipelines/overview.html",
         values={
+            "running_max": watch.RUNNING_SHOWN,
             "readiness": readiness(),
             "pipelines": watch.picture_of(watch.look(now)),
         },

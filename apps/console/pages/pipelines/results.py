@@ -5,15 +5,19 @@ from types import MappingProxyType
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from rest_framework.exceptions import ValidationError
 
 from apps.console.board import Posted
 from apps.console.pages.common import Page, asking_page
 from apps.console.pages.searching import given, refusal_of
-from apps.console.pages.times import entered_time_ms
+from apps.console.pages.times import entered_time_ms, field_value
 from apps.console.pipelines import delivery, integrity, load
 from apps.console.pipelines import runs as shown
 from apps.console.pipelines.section import Findings
+from apps.console.refusals import why
 from apps.core.exceptions import ProblemError
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339_or_none
@@ -44,13 +48,13 @@ PICTURES: Mapping[str, Callable[[results.Scope], Findings]] = MappingProxyType(
 )
 """What a job's page shows; a job that is not here has runs alone."""
 
-SPAN_WORDS: Mapping[str, str] = MappingProxyType(
+SPAN_WORDS: Mapping[str, Promise] = MappingProxyType(
     {
-        "last": "the last window",
-        "hour": "an hour",
-        "day": "a day",
-        "week": "a week",
-        "month": "30 days",
+        "last": gettext_lazy("the last window"),
+        "hour": gettext_lazy("an hour"),
+        "day": gettext_lazy("a day"),
+        "week": gettext_lazy("a week"),
+        "month": gettext_lazy("30 days"),
     }
 )
 
@@ -78,7 +82,7 @@ def findings(posted: Posted, request: HttpRequest, *, job: str) -> Page:
             "scope": scope,
             "start": rfc3339_or_none(scope.start) if scope else None,
             "end": rfc3339_or_none(scope.end) if scope else None,
-            "entered": {"span": SPAN_DEFAULT, **entered},
+            "entered": {"span": SPAN_DEFAULT, **entered, "to": field_value(query, "to")},
             "spans": SPAN_WORDS.items(),
             "query": _query(entered, query),
             "trouble": trouble,
@@ -99,7 +103,7 @@ def _scope(job: str, query: QueryDict) -> tuple[results.Scope | None, str]:
     except ValidationError as refusal:
         return None, refusal_of(refusal)
     except ProblemError as refusal:
-        return None, f"Nothing can be shown: {refusal}."
+        return None, _("Nothing can be shown: %(why)s.") % {"why": why(refusal)}
 
 
 def _query(entered: Mapping[str, str], query: QueryDict) -> str:

@@ -16,7 +16,7 @@ from apps.core.serializers import (
     StrictTextField,
 )
 from apps.deadletters.asked import TEXT_CHARACTERS_MAX, number_of
-from apps.deadletters.filters import IDS_MAX, LetterFilter, letters_by_id
+from apps.deadletters.filters import IDS_MAX, LetterFilter, letters_by_id, without_contents
 from apps.deadletters.models import DeadLetter, JobState, ResendJob, ResendTrouble, State
 from apps.deadletters.models.jobs import RATE_MAX, Outcome
 from apps.deadletters.services import Wish
@@ -154,7 +154,9 @@ class JobDocument(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(["resend"])
     group = serializers.CharField()
     topic = serializers.CharField(allow_null=True)
-    criteria = serializers.DictField()
+    criteria = serializers.DictField(
+        help_text="What was asked for; a key and a reason are null for who may not peek."
+    )
     rate_per_s = serializers.IntegerField(allow_null=True)
     dry_run = serializers.BooleanField()
     plan = PlanLineDocument(many=True)
@@ -188,14 +190,14 @@ class JobList(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-def rendered_job(job: ResendJob) -> dict[str, object]:
-    """Build the JSON shape of a job."""
+def rendered_job(job: ResendJob, *, peeks: bool) -> dict[str, object]:
+    """Build the JSON shape of a job, for who `peeks` with the key that was asked for."""
     return {
         "id": str(job.pk),
         "kind": "resend",
         "group": job.group,
         "topic": job.target or None,
-        "criteria": job.criteria,
+        "criteria": job.criteria if peeks else without_contents(job.criteria),
         "rate_per_s": job.rate_per_s,
         "dry_run": job.dry_run,
         "plan": job.plan,

@@ -10,13 +10,15 @@ from apps.deadletters.attempts import attempts_of
 from apps.deadletters.models import DeadLetter, State
 from apps.deadletters.selectors import Body
 
+_HIDDEN = "Null for a caller who may not peek into the group."
+
 
 class AttemptDocument(serializers.Serializer[Any]):
     """One failed attempt."""
 
     number = serializers.IntegerField()
     at = serializers.DateTimeField()
-    reason = serializers.CharField()
+    reason = serializers.CharField(allow_null=True, help_text=_HIDDEN)
     client_id = serializers.CharField()
 
 
@@ -31,10 +33,10 @@ class LetterDocument(serializers.Serializer[Any]):
     origin_queue = serializers.IntegerField(allow_null=True)
     origin_offset = serializers.CharField(allow_null=True)
     message_id = serializers.CharField()
-    keys = serializers.ListField(child=serializers.CharField())
+    keys = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text=_HIDDEN)
     tag = serializers.CharField(allow_null=True)
     attempt_count = serializers.IntegerField(help_text="Attempts, all of which failed.")
-    reason = serializers.CharField(help_text="Of the last attempt.")
+    reason = serializers.CharField(allow_null=True, help_text=f"Of the last attempt. {_HIDDEN}")
     attempts = AttemptDocument(many=True)
     first_failed_at = serializers.DateTimeField(allow_null=True)
     dead_at = serializers.DateTimeField()
@@ -67,8 +69,8 @@ class LetterList(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-def rendered_letter(letter: DeadLetter) -> dict[str, object]:
-    """Build the JSON shape of a dead letter."""
+def rendered_letter(letter: DeadLetter, *, peeks: bool = True) -> dict[str, object]:
+    """Build the JSON shape of a dead letter, for who `peeks` with keys and reasons."""
     return {
         "id": str(letter.pk),
         "group": letter.group,
@@ -78,11 +80,11 @@ def rendered_letter(letter: DeadLetter) -> dict[str, object]:
         "origin_queue": letter.origin_queue,
         "origin_offset": _offset(letter.origin_offset),
         "message_id": letter.message_id,
-        "keys": letter.keys.split(),
+        "keys": letter.keys.split() if peeks else None,
         "tag": letter.tag or None,
         "attempt_count": letter.attempts,
-        "reason": letter.reason,
-        "attempts": attempts_of(letter),
+        "reason": letter.reason if peeks else None,
+        "attempts": attempts_of(letter, peeks=peeks),
         "first_failed_at": rfc3339_or_none(letter.first_failed_at),
         "dead_at": rfc3339(letter.dead_at),
         "size_bytes": letter.size_bytes,

@@ -5,6 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
+from apps.access.policy import group
 from apps.core.actors import actor_of
 from apps.core.pagination import listing, number_after, page_of, page_request
 from apps.core.queries import asked_name
@@ -18,6 +20,7 @@ from apps.deadletters.api.serializers.jobs import (
     rendered_troubles,
 )
 from apps.deadletters.asked import number_of
+from apps.deadletters.permitted import job_to_cancel
 
 
 class JobListView(APIView):
@@ -36,14 +39,17 @@ class JobListView(APIView):
         """List jobs, the newest first."""
         wanted = page_request(request.query_params)
 
+        sight = sight_of(request._request)
         found = selectors.jobs(
+            sight=sight,
             group=asked_name(request.query_params, "group"),
             before=number_after(wanted),
             lines_max=wanted.items_max + 1,
         )
 
         rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
-        return Response(listing([rendered_job(row) for row in rows], next_cursor))
+        shown = [rendered_job(row, peeks=sight.peeks(group(row.group))) for row in rows]
+        return Response(listing(shown, next_cursor))
 
 
 class JobView(APIView):
@@ -54,13 +60,13 @@ class JobView(APIView):
         responses={200: WholeJobDocument, **PROBLEM_RESPONSES},
         tags=["jobs"],
     )
-    def get(self, _request: Request, job: str) -> Response:
+    def get(self, request: Request, job: str) -> Response:
         """Return how far a job is, and the letters it could not send."""
-        found = selectors.job(number_of(job))
+        sight = sight_of(request._request)
+        found = selectors.job(number_of(job), sight)
 
-        return Response(
-            {**rendered_job(found), "errors": rendered_troubles(selectors.troubles(found))}
-        )
+        shown = rendered_job(found, peeks=sight.peeks(group(found.group)))
+        return Response({**shown, "errors": rendered_troubles(selectors.troubles(found))})
 
 
 class JobCancelView(APIView):
@@ -74,6 +80,9 @@ class JobCancelView(APIView):
     )
     def post(self, request: Request, job: str) -> Response:
         """Call a job off; what it has not sent waits again. 409 for one that has ended."""
-        found = services.cancel(job_id=number_of(job), by=actor_of(request))
+        wanted = job_to_cancel(request._request, number_of(job))
 
-        return Response(rendered_job(found))
+        found = services.cancel(job_id=wanted.pk, by=actor_of(request))
+
+        peeks = sight_of(request._request).peeks(group(found.group))
+        return Response(rendered_job(found, peeks=peeks))

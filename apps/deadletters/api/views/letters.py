@@ -8,6 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
+from apps.access.policy import group as resource
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.pagination import listing, number_after, page_of, page_request
@@ -27,7 +29,7 @@ from apps.deadletters.api.serializers.letters import (
     rendered_body,
     rendered_letter,
 )
-from apps.deadletters.asked import asked_filter, number_of
+from apps.deadletters.asked import asked_filter, check_contents, number_of
 from apps.deadletters.models import State
 from apps.deadletters.targets import check_target
 
@@ -55,8 +57,13 @@ class LetterListView(APIView):
         tags=["dead letters"],
     )
     def get(self, request: Request, group: str) -> Response:
-        """List a group's dead letters, the newest first, without their bodies."""
+        """List a group's dead letters, the newest first, without their bodies.
+
+        Who may not peek is shown no keys and no reasons, and may not search by them.
+        """
         wanted = page_request(request.query_params)
+        peeks = sight_of(request._request).peeks(resource(group))
+        check_contents(request.query_params, peeks=peeks)
         before = number_after(wanted)
 
         found = asked_filter(request.query_params).letters(group)
@@ -65,7 +72,7 @@ class LetterListView(APIView):
         rows, next_cursor = page_of(
             list(behind[: wanted.items_max + 1]), wanted, key=lambda row: str(row.pk)
         )
-        return Response(listing([rendered_letter(row) for row in rows], next_cursor))
+        return Response(listing([rendered_letter(row, peeks=peeks) for row in rows], next_cursor))
 
 
 class LetterView(APIView):
@@ -114,7 +121,7 @@ class ResendView(APIView):
         )
 
         return Response(
-            rendered_job(job),
+            rendered_job(job, peeks=sight_of(request._request).peeks(resource(group))),
             status=status.HTTP_202_ACCEPTED,
             headers={"Location": f"/api/v1/jobs/{job.pk}"},
         )

@@ -111,7 +111,7 @@ class BlockedDocument(serializers.Serializer[Any]):
     )
     reason = serializers.ChoiceField([reason.value for reason in BlockedBy])
     attempts = serializers.IntegerField(allow_null=True)
-    detail = serializers.CharField(help_text="What its owner says of it.")
+    detail = serializers.CharField(help_text="What its owner says of it, to who may peek.")
     lag = serializers.CharField()
 
 

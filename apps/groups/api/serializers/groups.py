@@ -33,7 +33,9 @@ class BlockedHeadDocument(serializers.Serializer[Any]):
     queue = serializers.IntegerField()
     offset = serializers.CharField()
     attempts = serializers.IntegerField()
-    reason = serializers.CharField()
+    reason = serializers.CharField(
+        allow_null=True, help_text="Null for a caller who may not peek into the group."
+    )
 
 
 class MemberDocument(serializers.Serializer[Any]):
@@ -113,7 +115,7 @@ class GroupList(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-def rendered_group(state: GroupState) -> dict[str, object]:
+def rendered_group(state: GroupState, *, peeks: bool) -> dict[str, object]:
     """Build the JSON shape of a group."""
     found = state.assignment
     return {
@@ -125,7 +127,7 @@ def rendered_group(state: GroupState) -> dict[str, object]:
         "lag": str(state.lag),
         "retry_lag": str(state.retry_lag),
         "in_flight": state.in_flight,
-        "members": [rendered_member(member) for member in state.members],
+        "members": [rendered_member(member, peeks=peeks) for member in state.members],
         "idle_members": list(state.idle_members),
         "conflicts": [
             {
@@ -143,7 +145,7 @@ def rendered_group(state: GroupState) -> dict[str, object]:
     }
 
 
-def rendered_member(member: MemberPicture) -> dict[str, object]:
+def rendered_member(member: MemberPicture, *, peeks: bool) -> dict[str, object]:
     """Build the JSON shape of a member."""
     state = member.state
     return {
@@ -161,7 +163,7 @@ def rendered_member(member: MemberPicture) -> dict[str, object]:
         "assignment": None
         if state is None
         else {topic: list(queues) for topic, queues in state.assignment.items()},
-        "blocked": [] if state is None else _blocked(state),
+        "blocked": [] if state is None else _blocked(state, peeks=peeks),
     }
 
 
@@ -176,14 +178,14 @@ def _subscriptions(state: MemberState) -> list[dict[str, object]]:
     ]
 
 
-def _blocked(state: MemberState) -> list[dict[str, object]]:
+def _blocked(state: MemberState, *, peeks: bool) -> list[dict[str, object]]:
     return [
         {
             "topic": head.topic,
             "queue": head.queue,
             "offset": str(head.queue_offset),
             "attempts": head.attempts,
-            "reason": head.reason,
+            "reason": head.reason if peeks else None,
         }
         for head in state.blocked
     ]

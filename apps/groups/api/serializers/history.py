@@ -12,7 +12,7 @@ from apps.engine.grouptypes import LockChange, QueueLockState
 from apps.engine.grouptypes import LockTransition as TransitionLine
 from apps.engine.types import Strategy
 from apps.groups.api.serializers.care import SuspensionDocument, rendered_suspension
-from apps.groups.models import LockTransition, Rebalance
+from apps.groups.models import LockRefusal, LockTransition, Rebalance
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.selectors import lock_id
 
@@ -82,6 +82,26 @@ class TransitionList(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
+class RefusalDocument(serializers.Serializer[Any]):
+    """How often a client was refused a lock within a minute."""
+
+    at = serializers.DateTimeField(help_text="The begin of the minute.")
+    owner = serializers.CharField(help_text="Who had the lock, or was to have the queue.")
+    client_id = serializers.CharField(
+        help_text="Who was refused; empty for several clients, where they were too many."
+    )
+    count = serializers.IntegerField()
+    last_at = serializers.DateTimeField()
+
+
+class RefusalList(serializers.Serializer[Any]):
+    """A page of refusals of a lock, newest first."""
+
+    items = RefusalDocument(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+    sampled_at = serializers.DateTimeField()
+
+
 class ReleaseRequest(StrictSerializer):
     """Body of a forced release."""
 
@@ -143,4 +163,15 @@ def rendered_transition(line: LockTransition | TransitionLine) -> dict[str, obje
         "previous_owner": line.previous_owner,
         "epoch": line.epoch,
         "reason": line.reason,
+    }
+
+
+def rendered_refusal(row: LockRefusal) -> dict[str, object]:
+    """Build the JSON shape of a minute's refusals."""
+    return {
+        "at": rfc3339(row.at),
+        "owner": row.owner,
+        "client_id": row.client_id,
+        "count": row.count,
+        "last_at": rfc3339(row.last_at),
     }

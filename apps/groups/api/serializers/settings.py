@@ -17,6 +17,7 @@ from apps.core.serializers import (
     StrictTextField,
 )
 from apps.engine.failuretypes import RetryPolicy
+from apps.engine.litetypes import LiteModel
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups.catalog import fixed_of, is_fixed, json_of
 from apps.groups.decisions import (
@@ -34,6 +35,7 @@ from apps.groups.services import GroupValues
 TIME_MS_MAX = 253_402_300_799_999
 _STRATEGIES = [strategy.value for strategy in Strategy]
 _POLICIES = [policy.value for policy in RetryPolicy]
+_LITE_MODELS = [model.value for model in LiteModel]
 _INNER = [strategy.value for strategy in INNER_STRATEGIES]
 
 
@@ -139,6 +141,12 @@ class GroupChange(StrictSerializer):
         max_value=ACCESS_LOCK_MS_MAX,
         help_text="How long a new owner of a queue waits for the old one; null is not at all.",
     )
+    lite_model = StrictChoiceField(
+        _LITE_MODELS,
+        required=False,
+        help_text="SHARED lets several clients subscribe to one lite topic, EXCLUSIVE the newest "
+        "alone. SHARED by default.",
+    )
 
     def values(self) -> GroupValues:
         """Return what was validated as the service takes it."""
@@ -153,6 +161,8 @@ class GroupChange(StrictSerializer):
             given["rooms"] = tuple(given["rooms"])
         if "retry_policy" in given:
             given["retry_policy"] = RetryPolicy(given["retry_policy"])
+        if "lite_model" in given:
+            given["lite_model"] = LiteModel(given["lite_model"])
         if "retry_delays_ms" in given:
             given["retry_delays_ms"] = tuple(given["retry_delays_ms"])
         if "consume_from" in given:
@@ -177,6 +187,7 @@ class SettingsDocument(serializers.Serializer[Any]):
     retry_policy = serializers.ChoiceField(_POLICIES)
     retry_delays_ms = serializers.ListField(child=serializers.IntegerField())
     access_lock_ms = serializers.IntegerField(allow_null=True)
+    lite_model = serializers.ChoiceField(_LITE_MODELS)
 
 
 def rendered_settings(spec: GroupSpec) -> dict[str, object]:
@@ -195,6 +206,7 @@ def rendered_settings(spec: GroupSpec) -> dict[str, object]:
         "retry_policy": spec.retry_policy,
         "retry_delays_ms": list(spec.retry_delays_ms),
         "access_lock_ms": spec.access_lock_ms,
+        "lite_model": spec.lite_model,
     }
 
 

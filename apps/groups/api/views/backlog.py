@@ -5,6 +5,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
+from apps.access.policy import group as resource
 from apps.core.pagination import listing
 from apps.core.schema import PROBLEM_RESPONSES
 from apps.engine.clock import SystemClock
@@ -17,6 +19,7 @@ from apps.groups.api.serializers.backlog import (
     rendered_blocked,
     rendered_offset,
 )
+from apps.groups.blocked import hushed
 
 
 class GroupOffsetsView(APIView):
@@ -55,8 +58,10 @@ class GroupBlockedView(APIView):
         responses={200: BlockedList, **PROBLEM_RESPONSES},
         tags=["groups"],
     )
-    def get(self, _request: Request, group: str) -> Response:
+    def get(self, request: Request, group: str) -> Response:
         """Return queues whose first message fails again and again, or whose owner stands still."""
         found = selectors.blocked(group, clock=SystemClock())
 
-        return Response(listing([rendered_blocked(queue) for queue in found], None))
+        peeks = sight_of(request._request).peeks(resource(group))
+        shown = found if peeks else [hushed(queue) for queue in found]
+        return Response(listing([rendered_blocked(queue) for queue in shown], None))

@@ -17,6 +17,10 @@ from apps.groups.api.serializers.history import RebalanceList, rendered_rebalanc
 from apps.groups.api.serializers.settings import GroupChange
 
 
+def _peeks(request: Request, group: str) -> bool:
+    return asking.sight_of(request._request).peeks(Resource(Kind.GROUP, group))
+
+
 class GroupListView(APIView):
     """All groups."""
 
@@ -32,6 +36,7 @@ class GroupListView(APIView):
         """List the groups that were decided about or have read anything, with members, by name."""
         wanted = page_request(request.query_params)
 
+        sight = asking.sight_of(request._request)
         is_shown = asking.shown_to(request._request, Kind.GROUP)
         found = [
             state
@@ -40,7 +45,11 @@ class GroupListView(APIView):
         ]
 
         states, next_cursor = page_of(found, wanted, key=lambda state: state.spec.name)
-        return Response(listing([rendered_group(state) for state in states], next_cursor))
+        shown = [
+            rendered_group(state, peeks=sight.peeks(Resource(Kind.GROUP, state.spec.name)))
+            for state in states
+        ]
+        return Response(listing(shown, next_cursor))
 
 
 class GroupView(APIView):
@@ -51,9 +60,10 @@ class GroupView(APIView):
         responses={200: GroupDocument, **PROBLEM_RESPONSES},
         tags=["groups"],
     )
-    def get(self, _request: Request, group: str) -> Response:
+    def get(self, request: Request, group: str) -> Response:
         """Return what was decided about a group, its progress, members and assignment."""
-        return Response(rendered_group(selectors.group_state(group)))
+        peeks = _peeks(request, group)
+        return Response(rendered_group(selectors.group_state(group), peeks=peeks))
 
     @extend_schema(
         operation_id="put_group",
@@ -73,7 +83,7 @@ class GroupView(APIView):
         changed = services.put_group(name=group, values=change.values(), by=actor_of(request))
 
         return Response(
-            rendered_group(selectors.put_state(changed.spec)),
+            rendered_group(selectors.put_state(changed.spec), peeks=_peeks(request, group)),
             status=status.HTTP_201_CREATED if changed.is_new else status.HTTP_200_OK,
         )
 

@@ -14,10 +14,12 @@ from apps.engine.grouptypes import QueueLockState
 from apps.groups import selectors, services
 from apps.groups.api.serializers.history import (
     LockList,
+    RefusalList,
     ReleaseDocument,
     ReleaseRequest,
     TransitionList,
     rendered_lock,
+    rendered_refusal,
     rendered_transition,
 )
 
@@ -79,6 +81,32 @@ class LockTransitionsView(APIView):
 
         rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
         return Response(listing([rendered_transition(row) for row in rows], next_cursor))
+
+
+class LockRefusalsView(APIView):
+    """How often one lock was refused."""
+
+    @extend_schema(
+        operation_id="get_lock_refusals",
+        parameters=[_LOCK, *_PAGE],
+        responses={200: RefusalList, **PROBLEM_RESPONSES},
+        tags=["locks"],
+    )
+    def get(self, request: Request, lock: str) -> Response:
+        """List to whom a lock was refused how often in the last 7 days, by minute, newest first."""
+        group, place = selectors.lock_place(lock)
+        wanted = page_request(request.query_params)
+
+        found = selectors.refusals(
+            group,
+            place.topic,
+            place.queue,
+            before=number_after(wanted),
+            lines_max=wanted.items_max + 1,
+        )
+
+        rows, next_cursor = page_of(found, wanted, key=lambda row: str(row.pk))
+        return Response(listing([rendered_refusal(row) for row in rows], next_cursor))
 
 
 class LockReleaseView(APIView):

@@ -132,21 +132,22 @@ class WhatIfView(APIView):
     )
     def get(self, request: Request, group: str) -> Response:
         """Return who would read what with another strategy or so many members."""
-        strategy, count = strategy_of(request.query_params.get("strategy", "")), None
-        text = request.query_params.get("members", "")
-        if text:
-            count = count_of(text)
+        wanted, members = (request.query_params.get(name) for name in ("strategy", "members"))
 
-        found = selectors.what_if(group=group, strategy=strategy, member_count=count)
+        found = selectors.what_if(
+            group=group,
+            strategy=None if wanted is None else strategy_of(wanted),
+            member_count=None if members is None else count_of(members),
+        )
 
         return Response(rendered_what_if(found))
 
 
-def strategy_of(text: str) -> Strategy | None:
-    """Return a strategy by name, None for an empty one; raise ValidationError for any other."""
-    if text and text not in set(Strategy):
+def strategy_of(text: str) -> Strategy:
+    """Return a strategy by name; raise ValidationError for anything else."""
+    if text not in set(Strategy):
         raise ValidationError({"strategy": ["must be one of " + ", ".join(Strategy)]})
-    return Strategy(text) if text else None
+    return Strategy(text)
 
 
 def count_of(text: str) -> int:

@@ -8,8 +8,8 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from apps.core.exceptions import ProblemError
+from apps.core.schema import PROBLEM_RESPONSES
 from apps.pipelines import conf, downloads
-from apps.pipelines.api.problems import problems_as_json
 from apps.pipelines.asked import number_of
 from apps.pipelines.selectors import files, runs
 
@@ -32,7 +32,7 @@ class FileView(APIView):
 
     @extend_schema(
         operation_id="get_pipeline_file",
-        responses={(200, downloads.PARQUET): OpenApiTypes.BINARY, **problems_as_json()},
+        responses={(200, downloads.PARQUET): OpenApiTypes.BINARY, **PROBLEM_RESPONSES},
         tags=["pipelines"],
     )
     def get(self, _request: Request, file: str) -> StreamingHttpResponse:
@@ -49,7 +49,7 @@ class RunDownloadView(APIView):
 
     @extend_schema(
         operation_id="download_pipeline_run",
-        responses={(200, downloads.ZIP): OpenApiTypes.BINARY, **problems_as_json()},
+        responses={(200, downloads.ZIP): OpenApiTypes.BINARY, **PROBLEM_RESPONSES},
         tags=["pipelines"],
     )
     def get(self, _request: Request, run: str) -> StreamingHttpResponse:

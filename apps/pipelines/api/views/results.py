@@ -18,7 +18,6 @@ from apps.core.pagination import (
 )
 from apps.core.schema import PROBLEM_RESPONSES, page_parameters
 from apps.pipelines import exporting
-from apps.pipelines.api.problems import problems_as_json
 from apps.pipelines.api.serializers.results import (
     ResultList,
     TableList,
@@ -87,7 +86,7 @@ class ResultView(APIView):
         responses={
             (200, "application/json"): ResultList,
             (200, exporting.MEDIA_TYPE): OpenApiTypes.STR,
-            **problems_as_json(),
+            **PROBLEM_RESPONSES,
         },
         tags=["pipelines"],
     )

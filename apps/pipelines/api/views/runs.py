@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from apps.access.asking import sight_of
 from apps.core.actors import actor_of
 from apps.core.exceptions import ProblemError
 from apps.core.pagination import listing, number_after, page_of, page_request
@@ -24,6 +25,7 @@ from apps.pipelines.api.serializers.runs import (
 from apps.pipelines.asked import number_of
 from apps.pipelines.catalogue import JOBS
 from apps.pipelines.models import PipelineRun, RunState, Trigger
+from apps.pipelines.permitted import require_topics, run_to_change
 from apps.pipelines.selectors import runs
 from apps.pipelines.services import asking
 
@@ -44,11 +46,15 @@ class RunListView(APIView):
         tags=["pipelines"],
     )
     def get(self, request: Request) -> Response:
-        """List runs, the newest first."""
+        """List runs, the newest first.
+
+        Without the cluster's `get` those of named topics, all of which the caller may see.
+        """
         query = request.query_params
         wanted = page_request(query)
 
         found = runs.runs(
+            sight=sight_of(request._request),
             job=_one_of(query.get("job"), "job", JOBS),
             state=_one_of(query.get("state"), "state", RunState.values),
             before=number_after(wanted),
@@ -68,12 +74,15 @@ class RunListView(APIView):
         """Ask for a run of a job over a window; `Location` tells where it is.
 
         Asking again is safe: what waits, runs or is done is given back. 202 for a run that is yet
-        to end, 200 for one that is done; `replace` asks for that one anew.
+        to end, 200 for one that is done; `replace` asks for that one anew. Needs `run` of each
+        topic; without topics that of the cluster.
         """
         wanted = RunRequest(data=request.data)
         wanted.is_valid(raise_exception=True)
+        wish = wanted.wish()
+        require_topics(request._request, wish.get("topics") or [])
 
-        run = asking.ask(**wanted.wish(), trigger=Trigger.PERSON, by=actor_of(request))
+        run = asking.ask(**wish, trigger=Trigger.PERSON, by=actor_of(request))
 
         return _asked(run)
 
@@ -86,9 +95,9 @@ class RunView(APIView):
         responses={200: WholePipelineRunDocument, **PROBLEM_RESPONSES},
         tags=["pipelines"],
     )
-    def get(self, _request: Request, run: str) -> Response:
+    def get(self, request: Request, run: str) -> Response:
         """Return how far a run is, what went into it, and the files it made."""
-        found = runs.run(number_of(run, "run"))
+        found = runs.run(number_of(run, "run"), sight_of(request._request))
 
         return Response(
             {
@@ -111,9 +120,9 @@ class RunCancelView(APIView):
     )
     def post(self, request: Request, run: str) -> Response:
         """Call a run off; nothing of it is published. 409 for one that has ended otherwise."""
-        found = asking.cancel(number_of(run, "run"), by=actor_of(request))
+        found = run_to_change(request._request, number_of(run, "run"))
 
-        return Response(rendered_run(found))
+        return Response(rendered_run(asking.cancel(found.pk, by=actor_of(request))))
 
 
 class RunAgainView(APIView):
@@ -127,7 +136,7 @@ class RunAgainView(APIView):
     )
     def post(self, request: Request, run: str) -> Response:
         """Ask for what a run did anew; when that is done, its results take the place of the old."""
-        found = runs.run(number_of(run, "run"))
+        found = run_to_change(request._request, number_of(run, "run"))
 
         return _asked(asking.again(found, by=actor_of(request)))
 

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -28,7 +27,6 @@ from apps.pipelines.services import asking, claims, copies
 from apps.pipelines.services.asking import Parameter
 from apps.pipelines.services.claims import Progress
 from apps.pipelines.spark import driverlog, session
-from apps.pipelines.spark.copyfirst import CopyFirst
 from apps.pipelines.spark.runner import Runner
 
 _LOOK_EVERY_S = 1.0
@@ -79,7 +77,7 @@ class Command(BaseCommand):
     def _carry_out(self, runs: Sequence[PipelineRun], master: str | None) -> Exit:
         """Carry out the runs one after the other; the first that comes to nothing ends it."""
         # It needs PyArrow, without which the command says what is missing.
-        from apps.pipelines.spark.coverage import is_copied
+        from apps.pipelines.spark.coverage import copying_first
         from apps.pipelines.spark.execution import execute
 
         running.prepare()
@@ -102,10 +100,7 @@ class Command(BaseCommand):
                 stopping=stopping,
                 say=self._teller(run),
             )
-            first = CopyFirst(
-                then=runner.carry_out, is_copied=partial(is_copied, store=place.store, clock=clock)
-            )
-            return first.carry_out(spark, run)
+            return copying_first(runner).carry_out(spark, run)
 
         worker = new_owner()
         try:

@@ -4,7 +4,6 @@ import argparse
 import os
 import sys
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -22,7 +21,6 @@ from apps.pipelines.runlogs import RunLog
 from apps.pipelines.services import presence
 from apps.pipelines.services.presence import Said
 from apps.pipelines.spark import driverlog, session
-from apps.pipelines.spark.copyfirst import CopyFirst
 from apps.pipelines.spark.runner import Runner
 from apps.pipelines.spark.streams import StreamKeeper
 from apps.pipelines.spark.working import Limits, Worker
@@ -60,7 +58,7 @@ class Command(BaseCommand):
         """Work; exit with a code of `exits.Exit`."""
         running.require_spark(master)
         # It needs PyArrow, without which the command says what is missing.
-        from apps.pipelines.spark.coverage import is_copied
+        from apps.pipelines.spark.coverage import copying_first
         from apps.pipelines.spark.execution import execute
 
         running.prepare()
@@ -71,22 +69,18 @@ class Command(BaseCommand):
         running.catch_signals(stopping)
         run_log = RunLog(conf.directory())
         driverlog.follow(run_log)
-        clock, place = SystemClock(), conf.place()
+        clock = SystemClock()
         runner = Runner(
             execute=execute,
-            place=place,
+            place=conf.place(),
             clock=clock,
             run_log=run_log,
             stopping=stopping,
         )
-        first = CopyFirst(
-            then=runner.carry_out,
-            is_copied=partial(is_copied, store=place.store, clock=clock),
-        )
         worker = Worker(
             name=new_owner(),
             sessions=_Sessions(master, stopping),
-            carry_out=first.carry_out,
+            carry_out=copying_first(runner).carry_out,
             memory_bytes=_memory_bytes,
             limits=Limits(
                 runs_max=runs_max,
