@@ -44,6 +44,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line.removeprefix("ROW "))
 
 
+@pytest.fixture(autouse=True)
+def _nobody_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget refusals that a test before counted: whichever writes next would write them too."""
+    from apps.audit import refusals, services
+
+    monkeypatch.setattr(services, "_tally", refusals.Tally())
+
+
 @pytest.fixture(scope="session")
 def embedded_postgres() -> Iterator[None]:
     """Run a server in the run's temporary directory, unless DATABASE_URL names another."""

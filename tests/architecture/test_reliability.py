@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "RELIABILITY.md").read_text()
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 ROWS = (
-    *(f"P{number}" for number in range(1, 13)),
+    *(f"P{number}" for number in range(1, 15)),
     *(f"S{number}" for number in range(1, 11)),
     *(f"E{number}" for number in range(1, 10)),
     "N2",

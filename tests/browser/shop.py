@@ -18,6 +18,20 @@ MEMBER_TIMEOUT_MS, QUEUE_LOCK_MS = 2_000, 3_000
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[31m"
 
 
+def ordered_member(server: str, topic: str, group: str) -> subprocess.Popen[bytes]:
+    """Start a member of an ordered group, as a person starts one."""
+    command = [str(Path(sys.executable).with_name("mq")), "--server", server]
+    command += ["consume", topic, "--group", group, "--ordered", "--follow"]
+    return subprocess.Popen(
+        bound(command),
+        cwd=ROOT,
+        env=environment(PYTHONPATH=os.environ.get("PYTHONPATH", "")),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
 class Shop:
     """One product, its clients, and the passwords that it made."""
 
@@ -64,17 +78,8 @@ class Shop:
             return [producer.send(topic, body, **wishes) for body in bodies]
 
     def member(self, topic: str, group: str) -> subprocess.Popen[bytes]:
-        """Start a member of an ordered group, as a person starts one."""
-        command = [str(Path(sys.executable).with_name("mq")), "--server", self.url]
-        command += ["consume", topic, "--group", group, "--ordered", "--follow"]
-        member = subprocess.Popen(
-            bound(command),
-            cwd=ROOT,
-            env=environment(PYTHONPATH=os.environ.get("PYTHONPATH", "")),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        """Start a member of an ordered group; it ends with the shop."""
+        member = ordered_member(self.url, topic, group)
         self._members.append(member)
         return member
 
@@ -88,6 +93,15 @@ class Shop:
         _, _, answer = self.product.request("GET", f"/api/v1/locks?group={group}&topic={topic}")
         owners = [lock["owner"] for lock in answer["items"]]
         return owners[0] if owners else None
+
+    def ask_for_lock(self, client: str, group: str, topic: str) -> str:
+        """Ask for the lock of a topic's only queue that somebody has; return who it is."""
+        path = f"/api/v1/groups/{group}/locks:acquire"
+        document = {"client_id": client, "queues": [{"topic": topic, "queue": 0}]}
+        status, _, answer = self.product.request("POST", path, document)
+        assert status == 200, answer
+        (refused,) = answer["refused"]
+        return str(refused["owner"])
 
     def let_die(self, topic: str, group: str, bodies: Sequence[str], reason: str) -> None:
         """Send messages and fail with each for good."""

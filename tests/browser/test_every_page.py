@@ -1,14 +1,20 @@
 """Every page that can be reached: no complaint, no sideways scrolling, nothing in anybody's way."""
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
-from tests.browser.conftest import NARROW, WIDE
+from apps.core.languages import LANGUAGE_COOKIE, Language
+from apps.core.zones import ZONE_COOKIE
+from tests.browser.chinese import english, left_in_english, widen
+from tests.browser.conftest import NARROW, WIDE, Complaints
 from tests.browser.shop import HOSTILE, Shop
+from tests.web.product import wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -32,33 +38,70 @@ def hostile(shop: Shop) -> None:
         properties={"note": HOSTILE}, sharding_key=HOSTILE,
     )  # fmt: skip
     shop.send("spiteful", HOSTILE, keys="late", properties={"note": HOSTILE}, delay_ms=3_600_000)
+    # Lists read what beat sums up: before that no link leads to either.
+    wait_for(
+        lambda: _is_linked(shop, "topics", "spiteful") and _is_linked(shop, "groups", "victims")
+    )
 
 
-def pages(page: "Page") -> Iterator[str]:
-    """Yield the path of each page that links lead to from the overview, without its query."""
+def _is_linked(shop: Shop, list_of: str, name: str) -> bool:
+    with urlopen(f"{shop.url}/{list_of}") as answer:
+        return f'href="/{list_of}/{name}' in answer.read().decode()
+
+
+def pages(page: "Page") -> Iterator[tuple[str, int]]:
+    """Open each page that links lead to from the overview; yield its path and status.
+
+    Paths have no query, but for pages that are nothing without the act it names. What a page is
+    looked at for is looked at while it is open here.
+    """
     seen, waiting = {"/"}, ["/"]
     while waiting and len(seen) <= PAGES_MAX:
         path = waiting.pop(0)
-        yield path
-        page.goto(path, wait_until="domcontentloaded")
+        answer = page.goto(path, wait_until="domcontentloaded")
+        assert answer is not None
         links: list[str] = page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)")
         for link in links:
             found = urlsplit(link)
             is_ours = found.netloc == urlsplit(page.url).netloc
             is_page = not found.path.startswith(FOREIGN) and not found.path.endswith(FILES)
-            if is_ours and is_page and found.path not in seen:
-                seen.add(found.path)
-                waiting.append(found.path)
+            is_act = found.path.endswith("/confirm")
+            target = f"{found.path}?{found.query}" if is_act else found.path
+            if is_ours and is_page and target not in seen:
+                seen.add(target)
+                waiting.append(target)
+        yield path, answer.status
+
+
+class Crawl(NamedTuple):
+    """Every page's path, and what was wrong with the text of others on it."""
+
+    paths: list[str]
+    planted: list[str]
+    complaints: list[str]
 
 
 @pytest.fixture(scope="module")
-def seen(shop: Shop, hostile: None, browser: "Browser") -> list[str]:
-    """Return every page's path; the crawl itself is one look at each."""
+def crawl(shop: Shop, hostile: None, browser: "Browser") -> Crawl:
+    """Look at each page once as it is served, with the policy and the scripts in force."""
     context = browser.new_context(base_url=shop.url)
-    found = list(pages(context.new_page()))
+    page = context.new_page()
+    complaints = Complaints(page)
+    paths, planted = [], []
+    for path, status in pages(page):
+        assert status == 200, path
+        paths.append(path)
+        page.wait_for_load_state()
+        if page.locator("img[onerror], script:not([src])").count():
+            planted.append(path)
     context.close()
-    assert len(found) >= 20
-    return found
+    assert len(paths) >= 20
+    return Crawl(paths, planted, complaints.heard)
+
+
+@pytest.fixture(scope="module")
+def seen(crawl: Crawl) -> list[str]:
+    return crawl.paths
 
 
 def sideways(page: "Page") -> int:
@@ -121,9 +164,52 @@ def test_every_page_says_the_same_without_scripts(
     context.close()
 
 
-def test_hostile_text_is_text_on_every_page(seen: list[str], page: "Page") -> None:
-    """The page's own fixture fails when a dialog opens or the policy refuses a script."""
-    for path in seen:
-        page.goto(path)
-        planted = page.locator("img[onerror], script:not([src])").count()
-        assert planted == 0, path
+def test_hostile_text_is_text_on_every_page(crawl: Crawl) -> None:
+    """A dialog that opens, or a script that the policy refuses, is a complaint."""
+    assert any("spiteful" in path for path in crawl.paths)
+    assert crawl.planted == []
+    assert crawl.complaints == []
+
+
+def test_every_page_is_in_chinese_for_who_reads_it(
+    shop: Shop, browser: "Browser", seen: list[str]
+) -> None:
+    context = browser.new_context(base_url=shop.url)
+    context.add_cookies(
+        [
+            {"name": LANGUAGE_COOKIE, "value": Language.CHINESE.value, "url": shop.url},
+            {"name": ZONE_COOKIE, "value": "Asia/Kolkata", "url": shop.url},
+        ]
+    )
+    looked = context.new_page()
+    wrong: dict[str, list[str]] = {}
+    for path in [*seen, "/preferences"]:
+        looked.goto(path, wait_until="domcontentloaded")
+        assert looked.locator("html").get_attribute("lang") == Language.CHINESE.tag, path
+        assert re.search("[\u4e00-\u9fff]", looked.title() + looked.inner_text("main")), path
+        if found := left_in_english(looked):
+            wrong.setdefault(path, []).extend(found)
+        widen(looked)
+        for width, height in (WIDE, NARROW):
+            looked.set_viewport_size({"width": width, "height": height})
+            if (wider := sideways(looked)) > 0:
+                wrong.setdefault(path, []).append(f"{width}: {wider} px too wide")
+    context.close()
+
+    told = [f"{path}: {one}" for path, found in wrong.items() for one in found]
+    assert not told, "\n".join(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_english"),
+    [
+        ("Nobody holds the lock.", True),
+        ("已迟 5 分钟, the database is away", True),
+        ("队列 orders 3", False),
+        ("mq consume orders --group billing", False),
+        ("主题 orders 和 payments", False),
+        ("UTC+5:30", False),
+    ],
+)
+def test_a_sentence_in_english_is_told_from_names(text: str, is_english: bool) -> None:
+    assert bool(english(text)) is is_english

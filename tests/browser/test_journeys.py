@@ -51,6 +51,62 @@ def test_a_lock_is_seen_to_move_when_its_holder_is_killed(
     kept.picture(page, "journey-lock-moved")
 
 
+def test_a_cell_of_the_grid_moves_counts_refusals_and_its_lock_is_taken_away(
+    shop: Shop, page: "Page", kept: Kept
+) -> None:
+    shop.topic("cells")
+    shop.send("cells", "first")
+    first = shop.member("cells", "tills")
+    wait_for(lambda: shop.owner("tills", "cells"))
+    before = shop.owner("tills", "cells")
+    assert before is not None
+    page.goto("/locks?group=tills")
+    cell = page.locator("#grid li[data-row='tills/cells/0']")
+    cell.locator("[data-value=owner]").filter(has_text=before).wait_for(timeout=WAIT_MS)
+    assert cell.locator(".lock-state").get_attribute("data-level") == "held"
+    page.get_by_text("Live", exact=True).wait_for(timeout=WAIT_MS)
+    loaded = page.evaluate("performance.timeOrigin")
+
+    # Somebody else asks for what is held, is refused, and the cell says so.
+    assert shop.ask_for_lock("rival", "tills", "cells") == before
+    cell.locator(".lock-mark[data-level=refused]").wait_for(timeout=WAIT_MS)
+    refused = page.locator("tbody[data-row='tills/cells/0'] [data-value=refused_per_min]")
+    assert refused.inner_text() not in ("", "0")
+
+    # Its owner is killed, and the cell moves to whoever comes: no page is loaded again.
+    shop.kill(first)
+    shop.member("cells", "tills")
+    wait_for(lambda: shop.owner("tills", "cells") not in (None, before))
+    after = shop.owner("tills", "cells")
+    assert after is not None
+    cell.locator("[data-value=owner]").filter(has_text=after).wait_for(timeout=WAIT_MS)
+    assert page.evaluate("performance.timeOrigin") == loaded
+    kept.picture(page, "journey-grid-moved")
+
+    # A lock is taken away for a reason, which the lines and lanes of its page give.
+    cell.locator("a").click()
+    page.wait_for_url("**/locks/tills~cells~0/")
+    form = page.locator("form[action$='/release']")
+    assert form.get_by_label("Held by").input_value() == after
+    form.get_by_role("button", name="Release").click()
+    # Without a reason the browser asks for one, and nothing is sent.
+    assert page.url.endswith("/locks/tills~cells~0/")
+    assert shop.owner("tills", "cells") == after
+    form.get_by_label("Reason, to be written down").fill("the till burns")
+    form.get_by_role("button", name="Release").click()
+    page.get_by_text(f"The lock was taken from {after}.").wait_for()
+
+    def is_told() -> bool:
+        page.goto("/locks/tills~cells~0/")
+        return (
+            page.locator("svg.owners .mark.forced").count() > 0
+            and page.locator("tr", has_text="the till burns").count() > 0
+        )
+
+    wait_for(is_told)
+    kept.picture(page, "journey-lock-released")
+
+
 def test_dead_letters_are_sent_again_from_the_admin(shop: Shop, page: "Page", kept: Kept) -> None:
     bodies = ["letter one", "letter two", "letter three"]
     shop.let_die("letters", "postmen", bodies, "nobody lives there")

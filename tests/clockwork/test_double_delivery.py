@@ -23,6 +23,9 @@ from django.utils import timezone
 
 from apps.alerts.models import Alert, AlertEvent, Delivery, Notification
 from apps.alerts.services import try_channel
+from apps.audit.models import AuditEntry
+from apps.audit.selectors import walk as audit_walk
+from apps.audit.services import note_export
 from apps.bridge import engine as bridge
 from apps.clockwork.house import HOUSE_TASKS
 from apps.clockwork.models import Outcome, Part, TaskRun, TaskState
@@ -369,6 +372,22 @@ def mails(_: Engine) -> object:
     ]
 
 
+def seed_acts_of_long_ago(_: Engine) -> None:
+    for age_days in (45, 15):
+        at_ms = START_MS - age_days * 24 * 60 * MINUTE_MS
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SystemClock, "wall_ms", lambda _, at_ms=at_ms: at_ms)
+            for number in range(30):
+                note_export(chosen={"number": str(number)}, by="ada")
+
+
+def acts_that_are_left(_: Engine) -> object:
+    rows = AuditEntry.objects.order_by("number")
+    walked, broken = audit_walk()
+    assert broken is None
+    return [rows.exclude(act="audit.cut").count(), walked.begin.number]
+
+
 def seed_alerts_that_ended_long_ago(_: Engine) -> None:
     for days in (100, 10):
         ended = moment(START_MS) - timedelta(days=days)
@@ -383,6 +402,7 @@ SCENES: Mapping[str, Scene] = {
     "alerts.deliver": Scene(seed_mails_to_send, mails),
     "alerts.evaluate": Scene(seed_groups_that_are_behind, alerts),
     "alerts.prune": Scene(seed_alerts_that_ended_long_ago, alerts),
+    "audit.cut": Scene(seed_acts_of_long_ago, acts_that_are_left),
     "clockwork.vacuum": Scene(seed_old_and_young_rows, what_was_not_vacuumed),
     "deadletters.prune": Scene(seed_letters_the_log_has_lost, letters),
     "deadletters.resend": Scene(seed_letters_to_send_again, letters_and_where_they_went),
@@ -415,7 +435,7 @@ def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def pipelines_and_mail_are_on(settings: Any) -> None:
     telling = replace(settings.MQWEB.telling, mail_host="mail.example.com")
-    settings.MQWEB = replace(settings.MQWEB, spark="on", telling=telling)
+    settings.MQWEB = replace(settings.MQWEB, spark="on", telling=telling, audit_keep_days=30)
 
 
 @pytest.fixture(autouse=True)

@@ -79,7 +79,7 @@ class Client:
             "role": role,
             "process": name,
             "history": str(self._path),
-            "port": run.broker.port,
+            "port": run.client_port,
             "topic": TOPIC,
             "group": group,
             "queues": QUEUES,
@@ -90,7 +90,7 @@ class Client:
         }
         # With this a process that is aborted writes where its threads stand.
         command = [sys.executable, "-X", "faulthandler"]
-        command += ["-m", "tests.consuming.client", json.dumps(orders)]
+        command += ["-m", run.client_module, json.dumps(orders)]
         self.log = run.directory / f"{name}.log"
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -153,6 +153,8 @@ class Client:
 class Run:
     """One run in one directory. Use it as a context: at its end no process is left."""
 
+    client_module = "tests.consuming.client"
+
     def __init__(self, directory: Path, seed: int) -> None:
         """Make the store; nothing runs yet."""
         self.directory = directory
@@ -163,6 +165,11 @@ class Run:
         self.clients: dict[str, Client] = {}
         self._numbers = 0
         self._is_broker_up = False
+        # Short leases.
+        self.variables = {
+            "MQWEB_QUEUE_LOCK_MS": str(LEASE_MS),
+            "MQWEB_MEMBER_TIMEOUT_MS": str(MEMBER_TIMEOUT_MS),
+        }
         self.broker.prepare(**{TOPIC: QUEUES})
 
     def __enter__(self) -> Self:
@@ -188,10 +195,8 @@ class Run:
     # The broker.
 
     def start_broker(self) -> None:
-        """Start it with short leases."""
-        self.broker.start(
-            MQWEB_QUEUE_LOCK_MS=str(LEASE_MS), MQWEB_MEMBER_TIMEOUT_MS=str(MEMBER_TIMEOUT_MS)
-        )
+        """Start it with the variables of this run."""
+        self.broker.start(**self.variables)
         self._is_broker_up = True
         self._process("broker", "started", "broker")
 
@@ -223,6 +228,11 @@ class Run:
         return how
 
     # Clients.
+
+    @property
+    def client_port(self) -> int:
+        """Return the port by which clients reach the broker."""
+        return self.broker.port
 
     def subscribe(self, group: str, *, is_ordered: bool) -> None:
         """Write down what the members of a group will want."""

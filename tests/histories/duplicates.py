@@ -9,6 +9,7 @@ have settled it was not answered.
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from tests.histories import acts
 from tests.histories.commits import Committed
 from tests.histories.deliveries import Delivery, deliveries_of
 from tests.histories.events import Verb
@@ -52,7 +53,11 @@ def check(history: History, *, settle_s: float = 2.0) -> Verdict:
             findings.violation("came again without a reason:", previous, "and", delivery)
         else:
             findings.counts[f"after {reason}"] += 1
-        is_settled = acked.get(message, delivery.start_ns) < delivery.start_ns or (
+        acked_ns = acked.get(message, delivery.start_ns)
+        is_acked = acked_ns < delivery.start_ns and not reasons.goes_back(
+            delivery, acked_ns, delivery.start_ns
+        )
+        is_settled = is_acked or (
             committed.before(delivery.group, delivery.place, delivery.start_ns) > delivery.offset
         )
         if is_settled:
@@ -71,6 +76,7 @@ class Reasons:
     def __init__(self, history: History, *, settle_ns: int) -> None:
         """Index everything that happened to clients, queues and the broker."""
         self._settle_ns = settle_ns
+        self._acts = history.once(acts.by_queue)
         self._pauses = history.once(pauses_of)
         self._broker_pauses = broker_pauses(history)
         self._ended_ns = history.ended_ns
@@ -125,6 +131,10 @@ class Reasons:
             yield "a rebalance"
         if self._moments.any_in(("reset", earlier.group), start_ns, end_ns):
             yield "a reset"
+        if self.goes_back(later, start_ns, end_ns):
+            yield "an operator's reset"
+        if self._is_fenced(earlier, start_ns - self._settle_ns, end_ns):
+            yield "an operator's act"
         if self._moments.any_in(("unanswered", earlier.client), start_ns, end_ns):
             yield "an unknown answer"
 
@@ -139,6 +149,24 @@ class Reasons:
             was_paused_before(pauses, start_ns)
             or self._is_settling(delivery, start_ns, start_ns)
             or self._moments.any_in(("reset", delivery.group), start_ns - self._settle_ns, start_ns)
+            or self._is_fenced(delivery, start_ns - self._settle_ns, start_ns)
+        )
+
+    def goes_back(self, delivery: Delivery, start_ns: int, end_ns: int) -> bool:
+        """Say whether a reset between two moments has a message come again."""
+        return any(
+            act.verb is Verb.MOVE
+            and act.offset <= delivery.offset
+            and act.start_ns <= end_ns
+            and act.end_ns >= start_ns
+            for act in self._acts.get((delivery.group, delivery.place), ())
+        )
+
+    def _is_fenced(self, delivery: Delivery, start_ns: int, end_ns: int) -> bool:
+        """Say whether readers of a message's queue had to begin anew between two moments."""
+        return any(
+            act.is_fence and act.start_ns <= end_ns and act.end_ns >= start_ns
+            for act in self._acts.get((delivery.group, delivery.place), ())
         )
 
     def _add_moves(self, history: History) -> None:

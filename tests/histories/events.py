@@ -38,8 +38,12 @@ of kind `info` whose number nobody invoked is a notice: something that happened 
     checks     group, client                             checks [[id, number, checks_max]]
     back       group, client, ids, level                 outcomes: retry, dead_letter, already, gone
     letters    group                                     letters [[number, id, digest, failures,
-                                                         origin topic, queue, offset]]
+                                                         origin topic, queue, offset]],
+                                                         reasons {number: text}
     resend     group, numbers                            outcomes: sent, already, gone, failed
+    suspend, resume  act, group, topic, queue            head
+    skip, park act, group, topic, queue, offset, reason  head
+    move       act, group, topic, queue, offset, undoes  before, after: of a reset of offsets
     inspect    topics                                    queues [[topic, queue, first, end]],
                                                          records [[topic, queue, offset, id,
                                                          digest]], epochs, faults
@@ -57,7 +61,8 @@ of kind `info` whose number nobody invoked is a notice: something that happened 
 where a message has none. Offsets are queue offsets. An idempotent `send` also asks with
 `sequences`, a number per message, and is told `repeats`; the same numbers sent again are the same
 messages. A `back` sends messages back that a reader of queues failed at, a `nack` those of a lease;
-both may have a `level`, and -1 is straight to the dead letters. `due_ms` is a wall time. An
+both may have a `level`, and -1 is straight to the dead letters. Acts of operators with one `act`
+are one that was asked for again. `due_ms` is a wall time. An
 `inspect` reads the files of a stopped store: the epochs of its writers in the order of the log, and
 as text what does not fit together.
 """
@@ -100,6 +105,11 @@ class Verb(StrEnum):
     BACK = "back"
     LETTERS = "letters"
     RESEND = "resend"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    SKIP = "skip"
+    PARK = "park"
+    MOVE = "move"
     INSPECT = "inspect"
     POLICY = "policy"
     GIVEN_UP = "given_up"

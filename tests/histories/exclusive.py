@@ -10,6 +10,7 @@ broker; whatever is granted anew after it has a higher epoch than all before it.
 
 from bisect import bisect_right
 
+from tests.histories import acts
 from tests.histories.deliveries import (
     Delivery,
     Queue,
@@ -45,10 +46,11 @@ def check(history: History) -> Verdict:
         group, place = queue
         if (group, place.topic) in ordered:
             looked_at += len(deliveries)
-            _check_deliveries(deliveries, leases, pauses, findings)
+            fences = [act for act in history.once(acts.by_queue).get(queue, ()) if act.is_fence]
+            _check_deliveries(deliveries, leases, pauses, fences, findings)
     restarts = list(zip(broker_ends(history), broker_starts(history)[1:], strict=False))
     for queue, grants in leases.by_queue.items():
-        _check_grants(queue, grants, leases, findings)
+        _check_grants(history, queue, grants, leases, findings)
         _check_restarts(queue, grants, leases, restarts, findings)
     for operation in history.of(Verb.COMMIT):
         _check_commit(operation, ordered, leases, findings)
@@ -65,6 +67,7 @@ def _check_deliveries(
     deliveries: list[Delivery],
     leases: Leases,
     pauses: dict[str, list[Pause]],
+    fences: list[acts.Act],
     findings: Findings,
 ) -> None:
     held_by: Delivery | None = None
@@ -72,6 +75,11 @@ def _check_deliveries(
     # Messages of one run of a listener are one delivery here.
     for delivery in {delivery.operation.key: delivery for delivery in deliveries}.values():
         lease_end_ns = leases.reliable_end_ns(delivery)
+        if any(f.start_ns <= delivery.start_ns <= f.end_ns + acts.SETTLE_NS for f in fences):
+            # Its lock may have been taken from it a moment ago.
+            findings.counts["begun before it knew"] += 1
+            continue
+        lease_end_ns = min([lease_end_ns, *_fences_in(fences, delivery, lease_end_ns)])
         if lease_end_ns == 0:
             findings.violation("delivered without a lock:", delivery)
         elif delivery.start_ns > lease_end_ns:
@@ -89,7 +97,14 @@ def _check_deliveries(
             held_by, held_until_ns = delivery, end_ns
 
 
-def _check_grants(queue: Queue, grants: list[Grant], leases: Leases, findings: Findings) -> None:
+def _fences_in(fences: list[acts.Act], delivery: Delivery, lease_end_ns: int) -> list[int]:
+    """Return when operators took the lock away while it protected a delivery."""
+    return [f.start_ns for f in fences if delivery.start_ns < f.start_ns < lease_end_ns]
+
+
+def _check_grants(
+    history: History, queue: Queue, grants: list[Grant], leases: Leases, findings: Findings
+) -> None:
     owners: dict[int, str] = {}
     for grant in grants:
         if owners.setdefault(grant.epoch, grant.client) != grant.client:
@@ -105,6 +120,7 @@ def _check_grants(queue: Queue, grants: list[Grant], leases: Leases, findings: F
             continue
         findings.counts["take-overs"] += 1
         is_given_back = leases.release_ns(queue, newest) < grant.end_ns
+        is_given_back |= acts.are_fenced(history, queue, newest.start_ns, grant.end_ns)
         if grant.end_ns < newest.lease_end_ns and not is_given_back:
             findings.violation("granted while another's lease ran:", _of(queue), newest, grant)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tests.histories import acts
 from tests.histories.deliveries import Subscribed, deliveries_of, subscriptions_of
 from tests.histories.history import SECOND_NS, History
 from tests.histories.liveness import drained_ns
@@ -37,6 +38,8 @@ def check(history: History, *, matches: Matches = has_wanted_tag, settle_s: floa
         if not any(matches(sent, version) for version in in_force):
             findings.violation("does not match and came:", sent, "in", delivery)
         findings.counts["deliveries"] += 1
+    for key, ids in history.once(acts.ids_passed_over).items():
+        given.setdefault(key, set()).update(ids)
     undecided = 0
     for (group, topic), versions in subscriptions.items():
         is_drained = drained_ns(history, group) is not None

@@ -15,7 +15,16 @@ _OK_SHARE_MIN = 0.5
 # What faults make of an operation, and what locks are there to do. Who stood still while
 # something was synced has waited for that for too long, by every clock.
 EXPECTED_CODES = frozenset(
-    {"lock_lost", "stale_generation", "unanswered", "stopping", "unreachable", "flush_timeout"}
+    {
+        "lock_lost",
+        "stale_generation",
+        "unanswered",
+        "stopping",
+        "unreachable",
+        "flush_timeout",
+        "head_moved",
+        "not_ordered",
+    }
 )
 
 

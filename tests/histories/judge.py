@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from tests.histories import (
+    acts,
     deadletters,
     delays,
     duplicates,
@@ -13,6 +14,7 @@ from tests.histories import (
     liveness,
     loss,
     offsets,
+    operators,
     order,
     phantoms,
     progress,
@@ -46,6 +48,7 @@ def judged(history: History, *, patience: float = 1.0) -> list[Verdict]:
         duplicates: {"settle_s": 2.0 * patience},
         filtering: {"settle_s": 2.0 * patience},
         deadletters: {"settle_s": 2.0 * patience},
+        operators: {"settle_s": 2.0 * patience},
         delays: {"late_s": 5.0 * patience},
         liveness: {
             "advance_s": 30.0 * patience,
@@ -58,6 +61,11 @@ def judged(history: History, *, patience: float = 1.0) -> list[Verdict]:
         for promise, verb in _PROMISES_ABOUT.items()
         if any(verb is not Verb.SEND or "sequences" in o.asked for o in history.of(verb))
     ]
+    if history.once(acts.acts_of):
+        asked.append(operators)
+        if not history.noticed(Verb.POLICY):
+            # Letters of groups without a limit are what operators parked.
+            asked = [promise for promise in asked if promise is not deadletters]
     return [
         health.check(history),
         *(promise.check(history, **bounds.get(promise, {})) for promise in (*PROMISES, *asked)),

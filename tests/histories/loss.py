@@ -6,7 +6,7 @@ them (postfix) it may still be on its way, until the group was seen to have done
 
 from collections import defaultdict
 
-from tests.histories import givenup
+from tests.histories import acts, givenup
 from tests.histories.deliveries import Subscribed, deliveries_of, subscriptions_of
 from tests.histories.filtering import Matches, has_wanted_tag
 from tests.histories.history import History
@@ -83,6 +83,8 @@ def _check_sequence(
 def _dead(history: History, sends: Sends) -> defaultdict[str, set[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
     notices = givenup.dead(history)
+    for (group, _), ids in history.once(acts.ids_passed_over).items():
+        found[group] |= ids
     if not notices:
         return found
     at = {(sent.place, sent.offset): sent.id for sent in sends.by_id.values() if sent.place}

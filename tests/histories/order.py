@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.histories import givenup
+from tests.histories import acts, commits, givenup
 from tests.histories.deliveries import (
     Delivery,
     Queue,
@@ -55,17 +55,18 @@ def check(history: History) -> Verdict:
 
 def _moves(history: History) -> dict[Queue, list[_Moment]]:
     found: defaultdict[Queue, list[_Moment]] = defaultdict(list)
-    for operation in history.of(Verb.COMMIT):
-        if operation.is_ok:
-            for topic, queue, offset, _ in operation.asked["offsets"]:
-                moment = _Moment(operation.end_ns, 0, "commit", operation, [], offset)
-                found[operation.asked["group"], Place(topic, queue)].append(moment)
+    for queue, operation, offset in commits.certain(history):
+        found[queue].append(_Moment(operation.end_ns, 0, "commit", operation, [], offset))
     for kind, notices in (("dead", givenup.dead(history)), ("reset", history.noticed(Verb.RESET))):
         for notice in notices:
             values = notice.values
             queue_of_group = (values["group"], Place(values["topic"], values["queue"]))
             moment = _Moment(notice.at_ns, 0, kind, None, [], values["offset"])
             found[queue_of_group].append(moment)
+    for act in acts.of(history, Verb.SKIP, Verb.PARK, Verb.MOVE):
+        # From the request on it may be in force, and a little longer clients may not know.
+        kind = "reset" if act.verb is Verb.MOVE else "dead"
+        found[act.queue].append(_Moment(act.start_ns, 0, kind, None, [], act.offset))
     return found
 
 
@@ -108,8 +109,14 @@ class _StaleAllowance:
     """Says whether a delivery is that of a client that stood still and has not looked yet."""
 
     def __init__(self, history: History) -> None:
+        self._history = history
         self._leases = history.once(Leases)
         self._pauses = history.once(pauses_of)
+
+    def is_unaware(self, delivery: Delivery) -> bool:
+        """Say whether an operator had the queue's readers begin anew a moment ago."""
+        queue, start_ns = (delivery.group, delivery.place), delivery.start_ns
+        return acts.are_fenced(self._history, queue, start_ns - acts.SETTLE_NS, start_ns)
 
     def covers(self, delivery: Delivery) -> bool:
         """Say whether its process stood still and its lease was over as it began."""
@@ -130,6 +137,9 @@ def _check_run(
     for delivery in run:
         if delivery.offset <= previous:
             findings.violation("backwards within a batch:", delivery)
+        if allowance.is_unaware(delivery):
+            findings.counts["begun before it knew"] += 1
+            continue
         if delivery.offset > prefix.offset_at(index):
             findings.violation(f"skipped {prefix.offset_at(index)}:", delivery)
             # One gap is one finding: what comes behind it is judged from there.

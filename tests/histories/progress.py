@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import NamedTuple
 
-from tests.histories import givenup
+from tests.histories import acts, givenup
 from tests.histories.commits import Committed
 from tests.histories.deliveries import Queue, by_queue, deliveries_of, existing_offsets
 from tests.histories.events import Verb
@@ -68,16 +68,34 @@ def _moments(history: History) -> dict[Queue, list[_Moment]]:
             queue_of_group = (values["group"], Place(values["topic"], values["queue"]))
             moment = _Moment(notice.at_ns, 1, kind, values["offset"], notice)
             found[queue_of_group].append(moment)
+    for act in acts.of(history, Verb.SKIP, Verb.PARK):
+        # Going back over one forgets it, so it is done and not dead.
+        found[act.queue].append(_Moment(act.start_ns, 1, "done", act.offset, act))
+    for act in acts.of(history, Verb.MOVE):
+        # What is read while it is done may be of before it or of after it.
+        goes_back = act.is_sure and act.offset < act.told["before"]
+        at_ns = act.end_ns if goes_back else act.start_ns
+        found[act.queue].append(_Moment(at_ns, 1, "move", act.offset, act))
     return found
 
 
 def _check_queue(
     queue: Queue, prefix: DonePrefix, moments: list[_Moment], findings: Findings
 ) -> None:
+    dead: list[int] = []
     for moment in sorted(moments, key=lambda moment: moment[:2]):
         match moment.kind:
-            case "done" | "dead":
+            case "done":
                 prefix.done(moment.offset)
+            case "dead":
+                dead.append(moment.offset)
+                prefix.done(moment.offset)
+            case "move":
+                prefix.move_to(moment.offset)
+                # What was sent back before is in the retry topic, and stays there.
+                for offset in dead:
+                    if offset >= moment.offset:
+                        prefix.done(offset)
             case "reset":
                 prefix.move_to(moment.offset)
             case "commit" | "reading":
@@ -97,6 +115,9 @@ def _check_readings(history: History, findings: Findings) -> None:
     for notice in history.noticed(Verb.RESET):
         values = notice.values
         resets.add((values["group"], Place(values["topic"], values["queue"])), notice.at_ns)
+    for act in acts.of(history, Verb.MOVE):
+        resets.add(act.queue, act.start_ns)
+        resets.add(act.queue, act.end_ns)
     highest: dict[Queue, tuple[int, int]] = {}
     for operation in history.of(Verb.PROGRESS):
         if not operation.is_ok:

@@ -44,13 +44,14 @@ class BrokerField(Field):
         super().__init__(directory, seed)
         self.broker = Broker(directory / "broker", *command)
         self._end = CUT if command == VOLATILE else KILL
+        self.variables = dict(VARIABLES)
         self.broker.data.mkdir(parents=True)
         self._is_up = threading.Event()
         asyncio.run(_make_store(self.broker.data / "store"))
 
     def start(self) -> None:
         """Start it with short times."""
-        self.broker.start(**VARIABLES)
+        self.broker.start(**self.variables)
         self._is_up.set()
         self.process(_BROKER, "started")
 

@@ -74,9 +74,9 @@ def test_what_reads_bronze_waits_for_an_ingest_that_began_after_its_window() -> 
 
 
 def test_while_a_stream_copies_messages_an_ingest_goes_on_to_copy_the_rest() -> None:
-    now = timezone.now()
+    now = NOON + MINUTE
     PipelineStream.objects.create(
-        name="ingest", worker="w", lease_ends_at=now + HOUR, updated_at=now, lag=0
+        name="ingest", worker="w", lease_ends_at=timezone.now() + HOUR, updated_at=now, lag=0
     )
 
     found = launch(now)
@@ -93,10 +93,10 @@ def test_while_a_stream_copies_messages_an_ingest_goes_on_to_copy_the_rest() -> 
 def test_what_reads_bronze_waits_for_the_stream_and_for_the_ingest(
     lag: int | None, duration: timedelta, is_there: bool
 ) -> None:
-    now = timezone.now()
+    now = NOON + MINUTE
     ingested(began_at=now)
     stream = PipelineStream.objects.create(
-        name="ingest", worker="w", lease_ends_at=now + HOUR, updated_at=now, lag=lag
+        name="ingest", worker="w", lease_ends_at=timezone.now() + HOUR, updated_at=now, lag=lag
     )
     stream.batches.create(
         number=3, rows=1, duration_ms=duration / timedelta(milliseconds=1), ended_at=now
@@ -108,10 +108,14 @@ def test_what_reads_bronze_waits_for_the_stream_and_for_the_ingest(
 
 
 def test_a_stream_whose_process_is_gone_holds_nothing_up() -> None:
-    now = timezone.now()
+    now = NOON + MINUTE
     ingested(began_at=now)
     PipelineStream.objects.create(
-        name="ingest", worker="w", lease_ends_at=now - MINUTE, updated_at=now - HOUR, lag=9
+        name="ingest",
+        worker="w",
+        lease_ends_at=timezone.now() - MINUTE,
+        updated_at=now - HOUR,
+        lag=9,
     )
 
     assert "rates" in {line.split()[0] for line in launch(now + SETTLED)}

@@ -106,7 +106,7 @@ class Broker:
             "MQWEB_PORT": str(self.port),
             "MQWEB_SEGMENT_BYTES": str(SEGMENT_BYTES),
             "DATABASE_URL": NO_DATABASE,
-            "DJANGO_SETTINGS_MODULE": "mqweb.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.process.settings_away",
             "PYTHONFAULTHANDLER": "1",
         }
 

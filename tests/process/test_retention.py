@@ -13,7 +13,7 @@ from apps.engine.config import EngineConfig
 from apps.engine.limits import MIB
 from apps.engine.local import LocalEngine
 from apps.engine.types import CatalogSnapshot, TopicSpec
-from tests.process.product import ROOT, START_S_MAX, Broker, Unanswered
+from tests.process.product import NO_DATABASE, ROOT, START_S_MAX, Broker, Unanswered
 
 pytestmark = pytest.mark.process
 
@@ -56,8 +56,8 @@ def clean(broker: Broker) -> subprocess.CompletedProcess[str]:
         **os.environ,
         "MQWEB_DATA": str(broker.data),
         "MQWEB_PORT": str(broker.port),
-        "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
-        "DJANGO_SETTINGS_MODULE": "mqweb.settings",
+        "DATABASE_URL": NO_DATABASE,
+        "DJANGO_SETTINGS_MODULE": "tests.process.settings_away",
     }
     return subprocess.run(
         [sys.executable, "manage.py", "cleanstore"],

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.test import Client
 
 from apps.bridge import engine as bridge
@@ -42,3 +43,12 @@ def engine() -> Iterator[FakeEngine]:
 def api() -> Api:
     """Return a caller of the API."""
     return Api()
+
+
+@pytest.fixture
+def admin() -> Client:
+    """Return a browser in which an administrator has signed in."""
+    user = get_user_model().objects.create_superuser("root", password="x")
+    client = Client()
+    client.force_login(user)
+    return client

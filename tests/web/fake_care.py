@@ -14,6 +14,7 @@ import numpy as np
 from apps.engine.codec.properties import encode_properties
 from apps.engine.codec.record import encode_record
 from apps.engine.delaytypes import (
+    DelayedCopies,
     DelayedMessage,
     DelayedPage,
     DelayLevelState,
@@ -129,6 +130,10 @@ class FakeCare:
     def delay_levels(self) -> LevelsDelivered:
         self._refuse()
         return LevelsDelivered(delivered=0, more=any(self.due.values()), levels=tuple(self.levels))
+
+    def delayed_copies(self, message_id: str) -> DelayedCopies:
+        self._refuse()
+        return DelayedCopies()
 
     def delayed(
         self,

@@ -10,6 +10,7 @@ from apps.engine.errors import LockLost, UnknownTopic
 from apps.engine.grouptypes import (
     GroupHistory,
     LockChange,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -17,6 +18,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
+from apps.engine.litetypes import LitePage, LiteSubscription, LiteTopic
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -47,9 +49,12 @@ class FakeEngine(FakeCare, FakeOperators):
         self.assigned: list[Rebalance] = []
         self.locks: list[QueueLockState] = []
         self.transitions: list[LockTransition] = []
+        self.refused: list[LockRefused] = []
         self.rebalanced: list[Rebalance] = []
         self.rebalance_reasons: list[str] = []
         self.left_to_do: list[QueueBacklog] = []
+        self.lites: dict[str, list[LiteTopic]] = {}
+        self.subscribed: dict[str, list[LiteSubscription]] = {}
         self.store_id = "fa4e" * 8
 
     def publish_catalog(self, snapshot: CatalogSnapshot) -> None:
@@ -87,6 +92,15 @@ class FakeEngine(FakeCare, FakeOperators):
             )
             for name, found in self.topic_ranges().items()
         }
+
+    def lite_topics(self, topic: str, *, after: str = "", count: int = 100) -> LitePage:
+        found = self.lites.get(topic, [])
+        return LitePage(
+            total=len(found), topics=tuple([one for one in found if one.name > after][:count])
+        )
+
+    def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
+        return tuple(self.subscribed.get(group, []))
 
     def clients(self, group: str | None = None) -> list[ClientSeen]:
         return [client for client in self.seen if group in (None, client.group)]
@@ -145,6 +159,9 @@ class FakeEngine(FakeCare, FakeOperators):
             rebalances=tuple(line for line in found if isinstance(line, Rebalance)),
             last=found[-1].number if found else after,
         )
+
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        return [row for row in self.refused if row.minute_ms >= since_ms]
 
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         return [row for row in self.left_to_do if group in (None, row.group)]

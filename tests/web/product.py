@@ -44,7 +44,8 @@ def environment(**variables: str) -> dict[str, str]:
         "MQWEB_", "DATABASE_URL", "DJANGO_SETTINGS_MODULE", "REDIS_URL", "CELERY_", "PYTEST_",
     )  # fmt: skip
     kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-    return kept | variables
+    # Products of tests run side by side; who wants the gRPC door says on which port.
+    return kept | {"MQWEB_GRPC_PORT": "0"} | variables
 
 
 class Product:

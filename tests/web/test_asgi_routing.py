@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 
 from apps.bridge import control, lifecycle, remote
@@ -58,6 +59,20 @@ async def request(
     start = sent[0]
     body = b"".join(event.get("body", b"") for event in sent[1:])
     return start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, body
+
+
+@pytest.mark.parametrize("path", ["/", "/ws/", "/ws/nothing/", "/ws/live"])
+async def test_a_handshake_at_an_address_there_is_not_is_refused(path: str) -> None:
+    scope = {
+        "type": "websocket", "path": path, "query_string": b"", "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"127.0.0.1"), (b"origin", b"http://127.0.0.1")],
+    }  # fmt: skip
+    socket = ApplicationCommunicator(asgi._sockets, scope)
+    await socket.send_input({"type": "websocket.connect"})
+
+    answer = await socket.receive_output(timeout=30)
+
+    assert answer["type"] == "websocket.close"
 
 
 async def test_the_data_plane_is_answered_without_django(

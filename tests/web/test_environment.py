@@ -40,6 +40,25 @@ def test_the_times_of_groups_reach_the_engine(
     assert config.broker_name == "north@mqweb"
 
 
+def test_the_grpc_door_has_the_port_of_rocketmqs_proxy_unless_told_otherwise() -> None:
+    plain = env.read({}).grpc
+    none = env.read({"MQWEB_GRPC_PORT": "0"}).grpc
+    both = env.read(
+        {
+            "MQWEB_GRPC_PORT": "9081",
+            "MQWEB_GRPC_TLS_PORT": "9082",
+            "MQWEB_GRPC_TLS_CERT": "/x/cert.pem",
+            "MQWEB_GRPC_TLS_KEY": "/x/key.pem",
+        }
+    ).grpc
+
+    assert (plain.open, plain.are_any) == ((8081,), True)
+    assert (none.open, none.are_any) == ((), False)
+    assert both.open == (9081, 9082)
+    assert [str(ports) for ports in (plain, none, both)] == ["8081", "off", "9081, 9082 (TLS)"]
+    assert (both.tls_cert, both.tls_key) == (Path("/x/cert.pem"), Path("/x/key.pem"))
+
+
 def test_delays_and_transactions_are_rocketmqs_unless_told_otherwise() -> None:
     found = env.read({})
 
@@ -150,6 +169,8 @@ def test_another_celery_broker_gets_no_token_of_ours() -> None:
     [
         ("MQWEB_PORT", "0"), ("MQWEB_PORT", "65536"), ("MQWEB_PORT", "http"),
         ("MQWEB_PORT", "-1"), ("MQWEB_PORT", "9" * 5000), ("MQWEB_PORT", "٣"),
+        ("MQWEB_GRPC_PORT", "-1"), ("MQWEB_GRPC_PORT", "65536"), ("MQWEB_GRPC_PORT", "٣"),
+        ("MQWEB_GRPC_TLS_PORT", "8082"), ("MQWEB_GRPC_TLS_PORT", "x"),
         ("MQWEB_ACK", "oneway"), ("MQWEB_AUTH", "on"), ("MQWEB_HOST", "a b"),
         ("MQWEB_FLUSH_INTERVAL_MS", "0"), ("MQWEB_SEGMENT_BYTES", "1024"),
         ("MQWEB_SEGMENT_BYTES", str(1024**4)), ("MQWEB_SECRET_KEY", "short"),

@@ -4,7 +4,6 @@ import threading
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.db import IntegrityError, connection
 from django.test import Client
 
@@ -378,15 +377,6 @@ def test_a_bad_group_row_is_refused_by_the_database(
         ConsumerGroup.objects.create(**{"name": "g", **values})
 
 
-@pytest.fixture
-def admin() -> Client:
-    """Return a browser in which an administrator has signed in."""
-    user = get_user_model().objects.create_superuser("root", password="x")
-    browser = Client()
-    browser.force_login(user)
-    return browser
-
-
 def form(**values: Any) -> dict[str, Any]:
     return {
         "name": "g",
@@ -397,6 +387,7 @@ def form(**values: Any) -> dict[str, Any]:
         "inner": "AVG",
         "consume_from": "first",
         "retry_policy": "levels",
+        "lite_model": "SHARED",
         "retry_delays_ms": "[]",
         **values,
     }

@@ -7,13 +7,13 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from apps.engine.grouptypes import LockChange
+from apps.engine.grouptypes import LockChange, LockRefused
 from apps.groups.models import LockTransition, QueueLock
 from apps.groups.projection.groups import GroupProjector
 from apps.groups.selectors import lock_id, lock_place
 from tests.web.conftest import Api
 from tests.web.fake_engine import FakeEngine
-from tests.web.group_values import HandClock, lock, transition
+from tests.web.group_values import NOW_MS, HandClock, lock, transition
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -288,7 +288,8 @@ def test_who_may_only_look_cannot_release(engine: FakeEngine) -> None:
     guest.post("/admin/groups/queuelock/", {**chosen, "apply": "1", "reason": "hangs"})
 
     assert page.status_code == 200
-    assert "Take from its owner" not in page.content.decode()
+    assert 'value="release"' not in page.content.decode()
+    assert "Not offered to you: “Take from its owner" in page.content.decode()
     assert len(engine.locks) == 1
 
 
@@ -312,3 +313,31 @@ def test_what_is_the_engines_can_be_looked_at_and_not_changed(
     line = LockTransition.objects.get()
     path = f"/admin/groups/locktransition/{line.pk}"
     assert admin.post(f"{path}/delete/", {"post": "yes"}).status_code == 403
+
+
+def refused(minute: int, count: int, client_id: str = "b", *, queue: int = 0) -> LockRefused:
+    minute_ms = NOW_MS - NOW_MS % 60_000 + minute * 60_000
+    return LockRefused(
+        group="g",
+        topic="orders",
+        queue=queue,
+        owner="a",
+        client_id=client_id,
+        minute_ms=minute_ms,
+        count=count,
+        last_ms=minute_ms + 1_000,
+    )
+
+
+def test_refusals_of_a_lock_are_listed_by_minute_and_client(api: Api, engine: FakeEngine) -> None:
+    engine.refused = [refused(0, 4), refused(0, 2, "c"), refused(1, 9), refused(1, 1, queue=5)]
+    project(engine)
+
+    items = api.get("/locks/g~orders~0/refusals").json()["items"]
+
+    assert [(item["client_id"], item["count"]) for item in items] == [("b", 9), ("c", 2), ("b", 4)]
+    assert {item["owner"] for item in items} == {"a"}
+    first = api.get("/locks/g~orders~0/refusals?limit=1").json()
+    assert len(first["items"]) == 1
+    rest = api.get(f"/locks/g~orders~0/refusals?cursor={first['next_cursor']}").json()
+    assert [item["count"] for item in rest["items"]] == [2, 4]

@@ -363,5 +363,8 @@ async def test_what_if_there_were_more_members(broker: Broker) -> None:
 
     assert body["assignment"] == {"a": {"orders": [0]}, "~1": {"orders": [1]}, "~2": {}}
     assert (body["added"], body["idle"], body["queues_moved"]) == (["~1", "~2"], ["~2"], 1)
-    for query in ({"members": "x"}, {"members": "999999"}, {"strategy": "MINE"}):
+    for query in (
+        {"members": "x"}, {"members": "999999"}, {"members": ""}, {"strategy": "MINE"},
+        {"strategy": ""},
+    ):  # fmt: skip
         assert (await get("/groups/g/assignment:what-if", **query)).status_code == 422

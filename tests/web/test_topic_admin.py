@@ -3,24 +3,16 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client
 
+from apps.audit.models import AuditEntry
 from apps.groups.models import ConsumerOffset
 from apps.topics import services
 from apps.topics.models import MessageQueue, Topic
 from tests.web.fake_engine import FakeEngine
+from tests.web.group_values import member, wants
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def admin() -> Client:
-    """Return a browser in which an administrator has signed in."""
-    user = get_user_model().objects.create_superuser("root", password="x")
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def form(**values: Any) -> dict[str, Any]:
@@ -89,22 +81,57 @@ def test_further_queues_wait_where_the_box_is_ticked(admin: Client, engine: Fake
     assert (spec.queue_count, spec.write_queue_count) == (4, 2)
 
 
-def test_a_topic_is_deleted_with_its_queues_one_by_one_and_by_choice(
+def test_topics_are_deleted_one_by_one_and_by_choice_for_a_reason_that_is_kept(
     admin: Client, engine: FakeEngine
 ) -> None:
     first, second = (
         services.create_or_change_topic(name=name).topic for name in ("first", "second")
     )
+    said = {"apply": "1", "reason": "made by mistake"}
 
-    one = admin.post(f"/admin/topics/topic/{first.pk}/delete/", {"post": "yes"})
-    chosen = admin.post(
-        "/admin/topics/topic/",
-        {"action": "delete_selected", "_selected_action": [second.pk], "post": "yes"},
-    )
+    asked = admin.get(f"/admin/topics/topic/{first.pk}/delete/").content.decode()
+    unsaid = admin.post(f"/admin/topics/topic/{first.pk}/delete/", {"apply": "1"})
+    assert "first: 0 messages; no group reads it" in asked
+    assert (unsaid.status_code, Topic.objects.count()) == (200, 2)
+    one = admin.post(f"/admin/topics/topic/{first.pk}/delete/", said)
+    chosen = {"action": "delete_topics", "_selected_action": [second.pk]}
+    page = admin.post("/admin/topics/topic/", chosen).content.decode()
+    assert "second: 0 messages" in page
+    assert Topic.objects.count() == 1
+    several = admin.post("/admin/topics/topic/", {**chosen, **said})
 
-    assert (one.status_code, chosen.status_code) == (302, 302)
+    assert (one.status_code, several.status_code) == (302, 302)
     assert dict(engine.catalog.topics) == {}
     assert not MessageQueue.objects.exists()
+    kept = AuditEntry.objects.filter(act="topic.delete").values_list("name", "by", "reason")
+    assert set(kept) == {(name, "root", "made by mistake") for name in ("first", "second")}
+
+
+def test_a_topic_that_is_read_goes_only_where_that_was_said(
+    admin: Client, engine: FakeEngine
+) -> None:
+    topic = services.create_or_change_topic(name="orders").topic
+    engine.joined = [member("billing", "till-1", wants("orders"))]
+    address = f"/admin/topics/topic/{topic.pk}/delete/"
+
+    asked = admin.get(address).content.decode()
+    refused = admin.post(address, {"apply": "1", "reason": "old"}, follow=True).content.decode()
+
+    assert "it is read by billing" in asked
+    assert "is in use, by billing" in refused
+    assert Topic.objects.exists()
+    admin.post(address, {"apply": "1", "reason": "old", "even_in_use": "on"})
+    assert not Topic.objects.exists()
+
+
+def test_djangos_own_deletion_of_many_is_not_offered(admin: Client, engine: FakeEngine) -> None:
+    topic = services.create_or_change_topic(name="orders").topic
+    chosen = {"action": "delete_selected", "_selected_action": [topic.pk], "post": "yes"}
+
+    admin.post("/admin/topics/topic/", chosen)
+
+    assert "delete_selected" not in admin.get("/admin/topics/topic/").content.decode()
+    assert Topic.objects.exists()
 
 
 def test_queues_and_offsets_can_be_looked_at_and_not_changed(

@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.utils import IntegrityError
 
 from apps.engine.errors import Stopping
-from apps.engine.types import QueueRange
+from apps.engine.types import QueueRange, TopicType
 from apps.topics import services, snapshot
 from apps.topics.models import MessageQueue, Topic
 from tests.web.conftest import Api
@@ -98,6 +98,22 @@ def test_a_reader_counts_as_use_until_it_was_seen_last(
     assert expire(put_ms + EXPIRES_MS) == (0, False)
     assert expire(seen_ms + EXPIRES_MS - 10) == (0, False)
     assert expire(seen_ms + EXPIRES_MS) == (1, False)
+
+
+def test_a_message_of_a_lite_topic_counts_as_use_of_its_parent(engine: FakeEngine) -> None:
+    services.create_or_change_topic(name="inbox", type=TopicType.LITE, expires_ms=EXPIRES_MS)
+    put_ms = put("inbox|b")
+    engine.own_records["%LITE%inbox|b|alice"] = [b"of the other"]
+
+    assert expire(put_ms + EXPIRES_MS) == (2, False)
+
+    services.create_or_change_topic(name="inbox", type=TopicType.LITE, expires_ms=EXPIRES_MS)
+    engine.own_records["%LITE%inbox|alice"] = [b"hello"]
+    used_at = Topic.objects.get(name="inbox").used_at
+    assert used_at is not None
+    later_ms = int(used_at.timestamp() * 1000) + EXPIRES_MS
+    assert expire(later_ms) == (0, False)
+    assert expire(later_ms + EXPIRES_MS) == (1, False)
 
 
 def test_a_message_that_a_consumer_works_on_counts_as_use(engine: FakeEngine) -> None:

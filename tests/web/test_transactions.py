@@ -170,7 +170,7 @@ def test_a_check_is_asked_for_and_kept(api: Api, engine: FakeEngine) -> None:
 
 def test_a_check_of_what_is_not_pending_is_a_404(api: Api, engine: FakeEngine) -> None:
     unknown = post(api, "/transactions/9.1-0badcafe:check-now")
-    no_id = post(api, "/transactions/%00<script>:check-now")
+    no_id = post(api, "/transactions/<script>:check-now")
 
     assert (unknown.status_code, unknown.json()["code"]) == (404, "unknown_transaction")
     assert (no_id.status_code, no_id.json()["code"]) == (404, "unknown_transaction")

@@ -271,6 +271,33 @@ def test_mail_goes_to_every_recipient(clock: HandClock, settings: Any) -> None:
     assert message.subject == "[mqweb] TEST info: A test of the channel ops, asked for by ada"
 
 
+def test_people_are_told_in_the_language_that_is_set_and_programs_in_english(
+    hooks: Hooks, clock: HandClock, settings: Any
+) -> None:
+    has_mail(settings)
+    telling = replace(settings.MQWEB.telling, language="zh-hans")
+    settings.MQWEB = replace(settings.MQWEB, telling=telling)
+    AlertRule.objects.all().delete()
+    slots = Slots()
+    rule(pending_s=0)
+    channel(name="program")
+    channel(name="chat", kind="dingtalk")
+    channel(name="mail", kind="mail", url="", recipients=("ada@example.com",))
+    mail.outbox.clear()
+    services.evaluate(now_ms=slots.sample(billing=123))
+    clock.now_ms = slots.now_ms
+
+    services.deliver(clock=clock, post=hooks.post)
+
+    program, chat = sorted((body for _, body in hooks.got), key=lambda body: "msgtype" in body)
+    assert program["alert"]["summary"].isascii()
+    assert "告警触发 警告" in chat["text"]["content"]
+    assert "billing 当前为 123 条消息" in chat["text"]["content"]
+    (message,) = mail.outbox
+    assert message.subject == f"[mqweb] {chat['text']['content'].splitlines()[0]}"
+    assert "页面" in str(message.body)
+
+
 def test_a_name_with_line_breaks_makes_no_header_of_a_mail(clock: HandClock, settings: Any) -> None:
     has_mail(settings)
     mail.outbox.clear()

@@ -174,6 +174,7 @@ def test_without_any_sample_nothing_is_known_and_nothing_fires(slots: Slots) -> 
     assert (states(), found.unknown_since) == ([], moment(START_MS))
 
 
+@pytest.mark.django_db(transaction=True)  # Letters are projected by a thread, which commits.
 def test_letters_that_died_lately_are_counted_by_group(slots: Slots) -> None:
     rule(kind="dead_letters", threshold=3, pending_s=0)
     engine = LetterEngine()

@@ -210,7 +210,7 @@ def test_the_overview_says_what_fires_and_that_nobody_knows(firing: Alert, slots
     assert (shown["level"], shown["firing"]) == ("critical", 1)
     assert (shown["alerts"][0]["subject"], shown["is_old"]) == ("billing", False)
     clock.now_ms += OLD_AFTER_MS + 1_000
-    assert "the database is away" in watch.picture(clock=clock)["note"]
+    assert "the database is away" in str(watch.picture(clock=clock)["note"])
     services.acknowledge(alert_id=firing.pk, by="ada", now_ms=slots.now_ms)
     watch.take(lambda: attention(now_ms=slots.now_ms), clock=clock)
     assert watch.picture(clock=clock)["level"] == "none"

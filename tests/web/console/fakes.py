@@ -16,6 +16,7 @@ from apps.engine.delaytypes import DelayLevelState, DelayStatus, LevelsDelivered
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import (
     GroupHistory,
+    LockRefused,
     LockTransition,
     MemberState,
     QueueBacklog,
@@ -150,6 +151,10 @@ class FakeEngine:
         self.calls["queue_locks"] += 1
         return [lock for lock in self.locks if group in (None, lock.group)]
 
+    def lock_refusals(self, since_ms: int = 0) -> list[LockRefused]:
+        self.calls["lock_refusals"] += 1
+        return []
+
     def history(self, after: int) -> GroupHistory:
         """Give at most two lines at once, so that a reader must ask again."""
         self.calls["history"] += 1
@@ -205,13 +210,13 @@ class FakeEngine:
 class Viewer:
     """One browser's socket on one view, driven through ASGI alone."""
 
-    def __init__(self, view: str = "overview") -> None:
+    def __init__(self, view: str = "overview", *, reads: str = "") -> None:
         self.held = Held()
         scope = {
             "type": "websocket",
             "path": "/ws/live/",
             "query_string": urlencode({"view": view}).encode(),
-            "headers": [],
+            "headers": [(b"accept-language", reads.encode())],
             "subprotocols": [],
         }
         communicator: Any = ApplicationCommunicator  # It has no types.

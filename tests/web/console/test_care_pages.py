@@ -118,11 +118,7 @@ def test_the_locks_page_leads_to_what_is_stuck(browser: Client) -> None:
     assert [f"{LOCK}/confirm?act={act}" in links for act in ("skip", "park", "suspend")] == [
         True
     ] * 3
-    answer = browser.get("/locks/open", {"lock": "billing~orders~0"})
-    assert (answer.status_code, answer["Location"]) == (302, f"{LOCK}/")
-    assert browser.get("/locks/open", {"lock": "//evil.example"})["Location"].startswith(
-        "/locks/%2F"
-    )
+    assert f"{LOCK}/" in links
 
 
 @pytest.mark.usefixtures("posted")

@@ -11,6 +11,7 @@ from apps.console.banners import Banner
 from apps.console.clockwork import GRACE_MS, OLD_AFTER_MS, ClockworkWatch, TaskRow
 from tests.web.console import readings
 from tests.web.console.fakes import HandClock
+from tests.web.console.texts import worded
 
 
 def reader(found: Clockwork) -> Callable[[], Clockwork]:
@@ -26,7 +27,8 @@ def after_the_start(watch: ClockworkWatch, clock: HandClock, found: Clockwork) -
 def banner_of(watch: ClockworkWatch) -> Banner:
     banner = watch.picture()["banner"]
     assert banner is not None
-    return banner
+    found: Banner = worded(banner)
+    return found
 
 
 def task_row(watch: ClockworkWatch, **changes: Any) -> TaskRow:
@@ -116,7 +118,7 @@ class TestStates:
 
         assert picture["state"] == "not known"
         known = {key: value for key, value in picture.items() if value is not None}
-        assert set(known) == {"state", "banner"}
+        assert set(known) == {"state", "state_said", "banner"}
 
 
 class TestBanner:
@@ -145,7 +147,7 @@ class TestBanner:
         banner = banner_of(watch)
 
         assert banner["title"] == "The clockwork stands still"
-        assert banner["since"] == "since 2026-11-21 11:55:00 UTC"
+        assert banner["since"] == "since 2026-11-21T11:55:00.000Z"
         assert banner["text"].startswith(text)
         assert banner["commands"] == commands
         assert "part_ended" in banner["advice"]
@@ -182,7 +184,7 @@ class TestBanner:
         banner = banner_of(watch)
 
         assert banner["title"] == "The clockwork is out of sight"
-        assert (banner["since"], banner["age"]) == ("since 2026-11-21 12:00:00 UTC", "75 s ago")
+        assert (banner["since"], banner["age"]) == ("since 2026-11-21T12:00:00.000Z", "75 s ago")
         assert "database_away" in banner["advice"]
 
     def test_nothing_of_it_but_the_age_changes_while_it_stands(

@@ -178,7 +178,7 @@ def test_what_an_error_says_is_text(browser: Client, show: Show) -> None:
     page = parsed(browser.get("/clockwork"))
 
     assert page.texts.count(POLYGLOT) == 6
-    assert [script.get("type") for script in page.all("script")] == ["module"]
+    assert [script.get("type") for script in page.all("script")] == ["module"] * 2
     assert len(page.all("img")) == 1
     assert not [
         name for _, attributes in page.elements for name in attributes if name.startswith("on")

@@ -14,6 +14,7 @@ from apps.core.moments import moment
 from apps.deadletters.selectors import Waiting
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock
 from tests.web.console.test_pages import parsed
+from tests.web.console.texts import worded
 
 
 def waiting(group: str, count: int, *, clock: HandClock, minutes: int = 0) -> Waiting:
@@ -48,7 +49,7 @@ def test_the_groups_with_most_are_told_and_how_many_are_left_out(
         f"g{n}" for n in range(GROUPS_SHOWN)
     ]
     assert len(picture["groups"]) == 9
-    assert picture["note_of_groups"] == "and 3 more groups"
+    assert worded(picture["note_of_groups"]) == "and 3 more groups"
 
 
 def test_without_any_that_waits_zero_is_zero(deaths: DeathWatch, clock: HandClock) -> None:
@@ -78,7 +79,7 @@ def test_while_the_database_is_away_the_figures_stay_and_say_how_old_they_are(
 
     assert still_fresh["state"] == "fresh"
     assert (stale["state"], stale["waiting"], stale["oldest_s"]) == ("stale", 2, 21)
-    assert stale["note"] == "as of 21 s ago: the database is away"
+    assert worded(stale["note"]) == "as of 21 s ago: the database is away"
 
 
 def test_the_overview_has_a_line_and_links_to_the_groups(

@@ -15,6 +15,7 @@ from apps.engine.delaytypes import DelayStatus, Recall
 from apps.engine.errors import Unreachable
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer
 from tests.web.console.test_pages import Page, parsed
+from tests.web.console.texts import worded
 from tests.web.fake_care import delayed_message, level
 from tests.web.fake_engine import FakeEngine as Care
 
@@ -91,8 +92,8 @@ def test_a_clock_that_jumped_is_told_with_how_long_it_holds_back() -> None:
 
     found = picture_of(Delays(levels=(), status=status), now_ms=NOW_MS)
 
-    assert "jumped ahead" in found["held_note"]
-    assert "90.0 s longer" in found["held_note"]
+    assert "jumped ahead" in worded(found["held_note"])
+    assert "90.0 s longer" in worded(found["held_note"])
 
 
 def test_a_bar_is_as_long_as_its_share_and_what_is_there_can_be_seen() -> None:
@@ -256,7 +257,7 @@ def test_what_producers_write_is_text(browser: Client, care: Care) -> None:
     page = parsed(browser.get("/delays"))
 
     assert sum(POLYGLOT in text for text in page.texts) == 4
-    assert [script.get("type") for script in page.all("script")] == ["module"]
+    assert [script.get("type") for script in page.all("script")] == ["module"] * 2
     assert len(page.all("img")) == 1
     assert not [
         name for _, attributes in page.elements for name in attributes if name.startswith("on")
@@ -268,7 +269,7 @@ def test_what_producers_write_is_text(browser: Client, care: Care) -> None:
 def test_what_was_searched_for_is_text(browser: Client, care: Care) -> None:
     page = parsed(browser.get("/delays", {"topic": POLYGLOT, "from": POLYGLOT}))
 
-    assert [script.get("type") for script in page.all("script")] == ["module"]
+    assert [script.get("type") for script in page.all("script")] == ["module"] * 2
     assert len(page.all("img")) == 1
 
 

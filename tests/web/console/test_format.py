@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.utils import timezone, translation
 
 from apps.console.templatetags import mq
+from apps.console.words import words_of_scripts
+from apps.core.languages import Language
+from apps.core.zones import zone_named
 
 FORMATS: dict[str, Callable[..., str]] = {
     "count": mq.count,
@@ -25,6 +29,7 @@ FORMATS: dict[str, Callable[..., str]] = {
     "duration": mq.duration,
     "moment": mq.moment,
     "time_of_day": mq.time_of_day,
+    "times": mq.times,
     "percent": mq.percent,
     "words": mq.text,
 }
@@ -83,6 +88,9 @@ FIGURES = [
     ("duration", 120_000, "2 min"),
     ("time_of_day", None, mq.UNKNOWN),
     ("time_of_day", "2026-11-21T08:20:03.123Z", "08:20:03 UTC"),
+    ("times", "since 2026-11-21T08:20:03.123Z", "since 2026-11-21 08:20:03 UTC"),
+    ("times", "2026-11-21T08:20Z to 2026-11-21T09:20Z", "08:20 UTC to 09:20 UTC"),
+    ("times", "never, by 12:00 or 2026-11-21", "never, by 12:00 or 2026-11-21"),
     ("percent", None, mq.UNKNOWN),
     ("percent", 0, "0 %"),
     ("words", None, mq.UNKNOWN),
@@ -99,18 +107,61 @@ def test_a_figure_is_written_so(kind: str, value: object, text: str) -> None:
 
 
 def test_the_pattern_of_a_row_shows_dashes() -> None:
-    assert {FORMATS[kind]("") for kind in FORMATS} == {mq.UNKNOWN}
+    assert {FORMATS[kind]("") for kind in FORMATS if kind != "times"} == {mq.UNKNOWN}
 
 
 def test_a_moment_shows_its_time_of_day() -> None:
     assert mq.time_of_day("2026-11-21T08:20:03.123Z") == "08:20:03 UTC"
 
 
+IN_ZONES = [
+    ("UTC", "2026-11-21 08:20:03 UTC"),
+    ("Asia/Shanghai", "2026-11-21 16:20:03 UTC+8"),
+    ("Asia/Kolkata", "2026-11-21 13:50:03 UTC+5:30"),
+    ("America/St_Johns", "2026-11-21 04:50:03 UTC-3:30"),
+    ("Pacific/Kiritimati", "2026-11-21 22:20:03 UTC+14"),
+]
+
+
+@pytest.mark.parametrize(("zone", "text"), IN_ZONES)
+def test_a_moment_is_by_the_clock_of_the_viewers_zone(zone: str, text: str) -> None:
+    with timezone.override(zone_named(zone)):
+        assert mq.moment("2026-11-21T08:20:03.123Z") == text
+        assert mq.time_of_day("2026-11-21T08:20:03.123Z") == text[11:]
+
+
+def test_a_moment_may_be_written_to_the_minute_and_to_the_millisecond() -> None:
+    assert mq.minute("2026-11-21T08:20:03.123Z") == "2026-11-21 08:20 UTC"
+    assert mq.instant("2026-11-21T08:20:03.007Z") == "2026-11-21 08:20:03.007 UTC"
+
+
+def test_the_same_clock_says_what_it_is_from_utc_in_summer_and_winter() -> None:
+    with timezone.override(zone_named("Europe/Berlin")):
+        assert mq.moment("2026-07-01T10:00:00Z") == "2026-07-01 12:00:00 UTC+2"
+        assert mq.moment("2026-12-01T10:00:00Z") == "2026-12-01 11:00:00 UTC+1"
+
+
+def test_durations_are_in_the_viewers_language() -> None:
+    with translation.override(Language.CHINESE.value):
+        written = [mq.span(119), mq.ago(7_200), mq.due(-300), mq.ends(59), mq.duration(1_500)]
+
+    assert written == ["119 秒", "2 小时前", "已迟 5 分钟", "59 秒后", "1.5 秒"]
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the browser's half")
-def test_the_browser_writes_every_figure_as_the_server_does() -> None:
+@pytest.mark.parametrize("language", list(Language))
+@pytest.mark.parametrize("zone", [zone for zone, _ in IN_ZONES])
+def test_the_browser_writes_every_figure_as_the_server_does(zone: str, language: Language) -> None:
+    with translation.override(language.value), timezone.override(zone_named(zone)):
+        expected = [FORMATS[kind](value) for kind, value, _ in FIGURES]
+        page = {"content": json.dumps(words_of_scripts())}
     module = Path(settings.BASE_DIR, "static/console/format.js").as_uri()
     program = f"""
-        import {{ format }} from {json.dumps(module)};
+        globalThis.document = {{
+            documentElement: {{ dataset: {{ zone: {json.dumps(zone)} }} }},
+            querySelector: () => ({json.dumps(page)}),
+        }};
+        const {{ format }} = await import({json.dumps(module)});
         const figures = {json.dumps([figure[:2] for figure in FIGURES])};
         console.log(JSON.stringify(figures.map(([kind, value]) => format(kind, value))));
     """
@@ -123,4 +174,4 @@ def test_the_browser_writes_every_figure_as_the_server_does() -> None:
         timeout=30,
     )
 
-    assert json.loads(finished.stdout) == [text for _, _, text in FIGURES]
+    assert json.loads(finished.stdout) == expected

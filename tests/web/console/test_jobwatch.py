@@ -20,6 +20,7 @@ from apps.deadletters.selectors.jobs import going_on
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer
 from tests.web.console.test_pages import parsed
 from tests.web.console.test_sockets import beat
+from tests.web.console.texts import worded
 
 
 def job(number: int, state: JobState = JobState.RUNNING, **said: int) -> ResendJob:
@@ -104,7 +105,7 @@ def test_when_nobody_looks_nothing_old_is_kept(jobs: JobsWatch) -> None:
 
     jobs.rest()
 
-    assert jobs.picture() == {"state": "not known", "note": "not read yet", "jobs": []}
+    assert worded(jobs.picture()) == {"state": "not known", "note": "not read yet", "jobs": []}
     assert not audience.watches("job")
     with audience.joined("job.7"):
         assert audience.watches("job")

@@ -9,7 +9,6 @@ from django.test import Client
 from apps.console.board import board
 from apps.console.feed import Feed
 from apps.console.locks import (
-    ROWS_MAX,
     HistoryTail,
     LockRow,
     LocksPicture,
@@ -30,6 +29,7 @@ from apps.engine.grouptypes import (
 from apps.engine.types import ClientSeen, MessageModel, Strategy
 from tests.web.console.fakes import POLYGLOT, FakeEngine, Viewer
 from tests.web.console.test_pages import parsed
+from tests.web.console.texts import worded
 
 NOW_MS = 1_763_000_000_000
 EPOCH = (3 << 32) | 17
@@ -155,12 +155,15 @@ def test_the_trend_says_in_which_time_a_queue_is_drained(
     assert (row["lag_trend"], row["drain_s"]) == (trend, drain_s)
 
 
-def test_a_blocked_queue_comes_first_and_is_named() -> None:
+def test_a_blocked_queue_is_counted_and_named() -> None:
     picture = shown(left(0), left(1, owner="till-1", head_attempts=7), locks=(lock(1),))
 
-    assert [row["queue"] for row in picture["rows"]] == [1, 0]
+    assert [row["state"] for row in picture["rows"]] == ["", "blocked"]
     assert (picture["blocked_count"], picture["blocked_level"]) == (1, "high")
-    assert picture["rows"][0]["trouble"] == "Blocked at offset 90: tried 7 times without success."
+    assert (
+        worded(picture["rows"][1]["trouble"])
+        == "Blocked at offset 90: tried 7 times without success."
+    )
 
 
 def test_what_the_owner_says_of_the_blocked_head_is_shown() -> None:
@@ -173,19 +176,22 @@ def test_what_the_owner_says_of_the_blocked_head_is_shown() -> None:
         [left(owner="till-1", stalled_ms=61_000)], [owner], [], [], [], {}, now_ms=NOW_MS
     )
 
-    assert picture["rows"][0]["trouble"] == (
+    assert worded(picture["rows"][0]["trouble"]) == (
         "Blocked at offset 90: tried 4 times without success, nothing done for 61 s. "
         "LookupError: no till"
     )
 
 
-def test_too_many_rows_are_cut_and_the_page_says_so() -> None:
-    picture = shown(*(left(queue) for queue in range(ROWS_MAX + 1)))
+def test_refusals_are_told_by_the_minute_and_one_is_not_rounded_to_none() -> None:
+    refused = {("billing", "orders", 0): 0.01, ("billing", "orders", 1): 2.0}
 
-    assert len(picture["rows"]) == ROWS_MAX
-    assert picture["row_count"] == ROWS_MAX + 1
-    assert str(ROWS_MAX) in picture["note"]
-    assert shown(left())["note"] == ""
+    picture = picture_of(
+        [left(0), left(1), left(2)], [], [], [], [], {}, refused=refused, now_ms=NOW_MS
+    )
+
+    assert [row["refused_per_min"] for row in picture["rows"]] == [1, 120, None]
+    assert picture["refused_per_min"] == 121
+    assert shown(left())["refused_per_min"] is None
 
 
 @pytest.mark.parametrize(
@@ -198,6 +204,11 @@ def test_too_many_rows_are_cut_and_the_page_says_so() -> None:
             "by till-1 from till-0, whose time was over, epoch 3.17",
         ),
         (
+            transition(1, LockChange.EXPIRED, owner="", previous_owner="till-0"),
+            "expired",
+            "of till-0, which did not renew it, epoch 3.17",
+        ),
+        (
             transition(1, LockChange.FORCED, owner="", previous_owner="till-0", reason="stuck"),
             "forced",
             "from till-0, epoch 3.17: stuck",
@@ -207,13 +218,17 @@ def test_too_many_rows_are_cut_and_the_page_says_so() -> None:
 def test_a_change_of_a_lock_is_told_in_words(line: LockTransition, change: str, text: str) -> None:
     told = line_of(line)
 
-    assert (told["change"], told["what"], told["text"]) == (change, "billing · orders/3", text)
+    assert (told["change"], told["what"], worded(told["text"])) == (
+        change,
+        "billing · orders/3",
+        text,
+    )
 
 
 def test_a_rebalance_is_told_in_words() -> None:
     told = line_of(rebalance(1))
 
-    assert told["text"] == "join: 2 members, 1 queue moved, AVG, generation 3.17"
+    assert worded(told["text"]) == "join: 2 members, 1 queue moved, AVG, generation 3.17"
 
 
 def test_the_tail_takes_up_each_line_once_and_keeps_the_newest() -> None:

@@ -11,6 +11,7 @@ from apps.console.snapshot import GroupRow
 from apps.engine.types import ClientSeen
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock
 from tests.web.console.test_pages import parsed
+from tests.web.console.texts import worded
 
 
 def seen(
@@ -22,6 +23,8 @@ def seen(
     first_s: int = 600,
     last_s: int = 0,
     is_waiting: bool = False,
+    software: str = "",
+    address: str = "",
 ) -> ClientSeen:
     """Return a client first and last seen so many seconds ago."""
     return ClientSeen(
@@ -31,6 +34,8 @@ def seen(
         first_seen_ms=clock.wall_ms() - first_s * 1000,
         last_seen_ms=clock.wall_ms() - last_s * 1000,
         is_waiting=is_waiting,
+        software=software,
+        address=address,
     )
 
 
@@ -101,7 +106,7 @@ def test_of_many_members_those_seen_last_are_listed_and_the_rest_is_told(
     assert [member["client_id"] for member in group["members"]] == [
         f"client-{number:03}" for number in range(MEMBERS_MAX)
     ]
-    assert str(MEMBERS_MAX) in group["members_note"]
+    assert str(MEMBERS_MAX) in worded(group["members_note"])
 
 
 def test_a_wall_clock_set_back_makes_nobody_seen_in_the_future(
@@ -159,5 +164,27 @@ def test_a_hostile_client_id_is_text(browser: Client) -> None:
     page = parsed(browser.get("/groups/billing/members/"))
 
     assert POLYGLOT in page.texts
-    assert [script.get("type") for script in page.all("script")] == ["module"]
+    assert [script.get("type") for script in page.all("script")] == ["module"] * 2
     assert len(page.all("img")) == 1
+
+
+@pytest.mark.django_db
+def test_a_member_says_what_it_is_and_where_it_comes_from(
+    browser: Client, feed: Feed, engine: FakeEngine, clock: HandClock
+) -> None:
+    engine.seen = [
+        seen("a", clock, software="PYTHON 5.1.2", address="10.0.0.7:40123"),
+        seen("b", clock),
+        seen("c", clock, software=f"{POLYGLOT}\n\x1b", address="[fe80::1]:9"),
+    ]
+    board.put(feed.sample(engine.api))
+
+    first, second, hostile = worded(the_group(feed, engine))["members"]
+    texts = parsed(browser.get("/groups/billing/members/")).texts
+
+    assert (first["software"], first["address"]) == ("PYTHON 5.1.2", "10.0.0.7:40123")
+    assert (second["software"], second["address"]) == ("not told", "not told")
+    assert "\n" not in hostile["software"]
+    assert "\x1b" not in hostile["software"]
+    for text in ("PYTHON 5.1.2", "10.0.0.7:40123", "not told", "[fe80::1]:9"):
+        assert text in texts

@@ -12,9 +12,11 @@ from apps.console import frames, relay
 from apps.console.audience import Audience
 from apps.console.board import Board
 from apps.console.feed import Feed
-from apps.console.projections import Picture
+from apps.console.picture import Picture
 from apps.console.relay import GROUP, Incoming, Outgoing
 from tests.web.console.fakes import FakeEngine, HandClock, settle
+
+SILENCE_S, PATIENCE_S = 0.05, 60.0
 
 
 class Layer(InMemoryChannelLayer):  # type: ignore[misc]  # Channels has no types.
@@ -50,7 +52,7 @@ class Road:
         self.board = Board()
         self.audience = Audience()
         self.outgoing = Outgoing()
-        self.incoming = Incoming(board=self.board, audience=self.audience, quiet_s_max=0.05)
+        self.incoming = Incoming(board=self.board, audience=self.audience, quiet_s_max=SILENCE_S)
         self._feed = feed
         self._engine = engine
 
@@ -61,7 +63,12 @@ class Road:
         return posted.snapshot
 
     async def receive(self, meanwhile: Callable[[], Awaitable[object]] | None = None) -> None:
-        """Do one step at the viewers' end, with something else going on as soon as it waits."""
+        """Do one step at the viewers' end, with something else going on as soon as it waits.
+
+        What is sent meanwhile has all the time there is; a step with nothing to come ends soon.
+        """
+        is_sent = meanwhile in (self.send, self.outgoing.step)
+        self.incoming._quiet_s_max = PATIENCE_S if is_sent else SILENCE_S
         receiving = asyncio.create_task(self.incoming.step())
         await settle()
         if meanwhile is not None:
@@ -77,7 +84,7 @@ class Road:
     def shown(self) -> dict[str, Any]:
         """Return what a viewer who comes now is shown."""
         with self.audience.joined("overview") as watcher:
-            text = watcher.channel.text_after(0)
+            text = watcher.channel.text_after(0, watcher.language)
             assert text is not None
             return dict(json.loads(text))
 

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from apps.access.gate import Denied
 from apps.console import audience as audiences
 from apps.console import frames, relay, sockets
 from apps.console.audience import AT_ONCE, audience
 from apps.console.board import board
 from apps.console.feed import Feed
-from apps.console.projections import Picture, is_view
+from apps.console.picture import Picture
+from apps.console.projections import is_view
 from apps.console.relay import Incoming, Outgoing
+from apps.core.languages import Language
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer, settle
 from tests.web.console.live import Missing
 
@@ -110,9 +113,9 @@ async def test_many_viewers_cost_the_engine_and_the_encoder_no_more_than_one(
     encoded = []
     text_of = frames._text
 
-    def counting(frame: dict[str, Any]) -> str:
+    def counting(frame: dict[str, Any], language: Language) -> str:
         encoded.append((frame["kind"], frame["view"], frame["version"]))
-        return text_of(frame)
+        return text_of(frame, language)
 
     monkeypatch.setattr(frames, "_text", counting)
     engine.add_topic("orders", queue_count=4)
@@ -143,7 +146,7 @@ async def test_a_view_that_nobody_watches_costs_nothing(feed: Feed, engine: Fake
     viewer = Viewer("locks")
     await viewer.arrive()
     await beat(feed, engine)
-    watched = set(audience._channels)
+    watched = {view for view, _ in audience._channels}
     await viewer.leave()
     await beat(feed, engine)
 
@@ -345,9 +348,9 @@ async def test_each_subscription_is_asked_for_at_one_place(
 
     def deny(scope: dict[str, Any], view: str) -> bool:
         asked.append((scope["path"], view))
-        return False
+        raise Denied("forbidden", "no right")
 
-    monkeypatch.setattr(sockets, "may_watch", deny)
+    monkeypatch.setattr(sockets, "sight_on", deny)
     viewer = Viewer("group.billing")
     await viewer.arrive()
 

@@ -1,6 +1,6 @@
 """Who had a lock when, drawn: bars from grant to the next line, marks for how it ended."""
 
-from apps.console.timeline import WIDTH, Line, timeline_of
+from apps.console.timeline import WIDTH, Line, Spell, timeline_of
 from apps.engine.grouptypes import LockChange
 
 ACQUIRED, TAKEN, RELEASED, FORCED = (
@@ -72,3 +72,38 @@ def test_owners_keep_their_colour_over_all_lanes() -> None:
 
 def test_nothing_is_a_drawing_without_lanes() -> None:
     assert timeline_of([], from_ms=5, to_ms=5).lanes == []
+
+
+def test_a_bar_ends_where_the_lease_was_noticed_to_be_over() -> None:
+    lines = [
+        line(1_000, ACQUIRED, "a"),
+        line(4_000, LockChange.EXPIRED, "", "a"),
+        line(7_000, TAKEN, "b", "a"),
+    ]
+
+    (lane,) = timeline_of(lines, from_ms=0, to_ms=10_000).lanes
+
+    assert [(bar.owner, bar.x, bar.width) for bar in lane.bars] == [
+        ("a", 100, 300),
+        ("b", 700, 300),
+    ]
+    assert [mark.kind for mark in lane.marks] == ["expired", "taken_over"]
+    assert "not renewed by a" in lane.marks[0].title
+
+
+def test_refusals_are_strips_beside_the_bars_and_make_a_lane_of_their_own() -> None:
+    spell = Spell(
+        at_ms=2_000,
+        length_ms=1_000,
+        place=("orders", 3),
+        owner="a",
+        count=412,
+        clients=3,
+        client_id="b",
+    )
+
+    (lane,) = timeline_of([], [spell], from_ms=0, to_ms=10_000).lanes
+
+    (strip,) = lane.strips
+    assert (lane.queue, strip.x, strip.width) == (3, 200, 100)
+    assert strip.title.endswith("refused 412 times to 3 clients, b among them while a had it")

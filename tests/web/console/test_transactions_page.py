@@ -295,7 +295,7 @@ def test_what_producers_write_is_text(browser: Client, care: Care, posted: int) 
         page = parsed(browser.get(path))
 
         assert any(POLYGLOT in text for text in page.texts), path
-        assert [script.get("type") for script in page.all("script")] == ["module"]
+        assert [script.get("type") for script in page.all("script")] == ["module"] * 2
         assert len(page.all("img")) == 1
         assert not [
             name for _, attributes in page.elements for name in attributes if name.startswith("on")
@@ -308,7 +308,7 @@ def test_a_refusal_with_hostile_text_is_text(browser: Client, care: Care, posted
     answer = browser.post("/transactions/check", {"transaction_id": ID})
     page = parsed(browser.get(answer["Location"]))
 
-    assert [script.get("type") for script in page.all("script")] == ["module"]
+    assert [script.get("type") for script in page.all("script")] == ["module"] * 2
     assert len(page.all("img")) == 1
 
 

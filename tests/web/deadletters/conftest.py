@@ -5,8 +5,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from django.contrib.auth import get_user_model
-from django.test import Client
 
 from apps.bridge import engine as bridge
 from apps.topics.models import Topic
@@ -32,12 +30,3 @@ def engine() -> Iterator[LetterEngine]:
 def orders() -> Topic:
     """Make the topic that letters come from."""
     return Topic.objects.create(name="orders")
-
-
-@pytest.fixture
-def admin() -> Client:
-    """Return a browser in which an administrator has signed in."""
-    user = get_user_model().objects.create_superuser("root", password="x")
-    browser = Client()
-    browser.force_login(user)
-    return browser

@@ -14,6 +14,8 @@ from apps.deadletters.filters import LetterFilter, letters_by_id
 from apps.deadletters.models import DeadLetter, JobState, ResendJob, State
 from apps.deadletters.services import Wish, sending
 from apps.engine.errors import InvalidArgument, NotPermitted, StoreFull, UnknownTopic, Unreachable
+from apps.engine.types import TopicType
+from apps.topics import services as topics
 from apps.topics.models import Topic
 from tests.web.deadletters.letters import LetterEngine, project, states
 from tests.web.group_values import NOW_MS
@@ -402,6 +404,29 @@ def test_a_dry_run_counts_what_would_go_where_and_changes_nothing(
         {"topic": "vanished", "count": 2, "trouble": "takes no messages, or is not there"},
     ]
     assert (engine.asked, set(states())) == ([], {"waiting"})
+
+
+def test_letters_go_to_the_lite_topic_they_are_of_and_to_no_parent(
+    engine: LetterEngine, orders: Topic
+) -> None:
+    topics.create_or_change_topic(name="inbox", type=TopicType.LITE)
+    engine.bury("g", 2, origin="%LITE%inbox|alice")
+    engine.bury("g", 1, origin="%LITE%orders|alice")
+    project(engine)
+
+    job = ask(dry_run=True)
+
+    assert job.plan == [
+        {"topic": "%LITE%inbox|alice", "count": 2, "trouble": ""},
+        {
+            "topic": "%LITE%orders|alice",
+            "count": 1,
+            "trouble": "takes no messages, or is not there",
+        },
+    ]
+    assert ask(dry_run=True, target="%LITE%inbox|bob").plan[0]["trouble"] == ""
+    with pytest.raises(NotPermitted):
+        ask(dry_run=True, target="inbox")
 
 
 def test_a_letter_that_fails_waits_again_and_says_why(engine: LetterEngine, orders: Topic) -> None:

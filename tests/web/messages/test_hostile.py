@@ -95,7 +95,9 @@ def fill(log: Log) -> str:
     log.send(json.dumps({HOSTILE: [HOSTILE, 1e400]}).encode(), UNIQ_KEY="json")
     log.send(b"\xff\xfe" + HOSTILE.encode(), UNIQ_KEY="bytes")
     log.fail(level=-1, reason=HOSTILE)
-    hostile = ReceiveRequest(group="audit", topics=("orders",), client_id=POLYGLOT)
+    hostile = ReceiveRequest(
+        group="audit", topics=("orders",), client_id=POLYGLOT, software=HOSTILE, address=POLYGLOT
+    )
     log.run(log.engine.receive(hostile))
     record = {
         "topic": "orders", "queue": 0, "offset": 0, "id": message_id, "attempt": 1,

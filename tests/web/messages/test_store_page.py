@@ -9,7 +9,7 @@ from django.test import Client
 
 from apps.bridge import engine as bridge
 from apps.engine.retentiontypes import RetentionBlock, RetentionStatus
-from apps.engine.types import QuarantinedRange, RoomState
+from apps.engine.types import QuarantinedRange, ReceiveRequest, RoomState
 from tests.web.console.test_pages import parsed
 from tests.web.messages.conftest import Log
 
@@ -61,6 +61,24 @@ def test_a_whole_store_is_told_with_its_sizes_and_its_clients(log: Log, browser:
     assert answer["opened_at"] is not None
 
 
+def test_a_client_is_shown_with_what_it_is_and_where_it_asks_from(
+    log: Log, browser: Client
+) -> None:
+    request = ReceiveRequest(
+        group="billing",
+        topics=("orders",),
+        client_id="n@1",
+        software="NODE_JS 1.0.8",
+        address="10.0.0.7",
+    )
+    log.run(log.engine.receive(request))
+
+    page = texts(browser.get("/store"))
+
+    for text in ("n@1", "NODE_JS 1.0.8", "10.0.0.7"):
+        assert text in page, text
+
+
 def test_trouble_is_told_with_its_reason(damaged: Log, browser: Client) -> None:
     page = texts(browser.get("/store"))
     answer = browser.get("/api/v1/store").json()
@@ -82,6 +100,7 @@ def test_no_secret_is_shown(log: Log, browser: Client, monkeypatch: pytest.Monke
         redis_url=f"redis://:{secret}@r",
         celery_broker_url=f"amqp://u:{secret}@a",
         spark_conf={"spark.password": secret},
+        telling=replace(settings.MQWEB.telling, mail_password=secret),
     )
     monkeypatch.setattr(settings, "MQWEB", hidden)
 
@@ -90,6 +109,7 @@ def test_no_secret_is_shown(log: Log, browser: Client, monkeypatch: pytest.Monke
 
     assert "set, and not shown" in page
     assert "retention_disk_percent" in page
+    assert "mail_password" in page
     assert secret not in page
     assert secret not in answer
 

@@ -186,7 +186,12 @@ def test_a_topic_is_deleted_when_its_name_was_typed(
     assert "payers" in asked
     assert slip.status_code == 400
     assert Topic.objects.filter(name="bills").exists()
-    done = browser.post("/topics/bills/delete", {"typed": " bills "})
+    silent = browser.post("/topics/bills/delete", {"typed": "bills", "reason": " "})
+    assert (silent.status_code, "say why" in texts(silent)) == (400, True)
+    said = {"typed": " bills ", "reason": "empty"}
+    in_use = browser.post("/topics/bills/delete", said)
+    assert (in_use.status_code, "in use, by payers" in texts(in_use)) == (409, True)
+    done = browser.post("/topics/bills/delete", {**said, "even_in_use": "1"})
     assert done.status_code == 303
     assert not Topic.objects.filter(name="bills").exists()
     assert [str(one) for one in get_messages(done.wsgi_request)] == ["The topic bills is deleted."]

@@ -6,8 +6,8 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from apps.core import admin as core_admin
 from apps.core.moments import moment
-from apps.metrics import admin
 from apps.metrics.models import GroupSummary, TopicSummary
 from tests.web.metrics.fakes import START_MS, group_sample, store_sample, topic_sample
 
@@ -54,7 +54,7 @@ def test_a_search_is_for_a_whole_name(browser: Client) -> None:
 def test_rows_are_not_counted_beyond_what_is_shown(
     browser: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin, "ROWS_SHOWN_MAX", 3)
+    monkeypatch.setattr(core_admin, "ROWS_SHOWN_MAX", 3)
     for number in range(5):
         topic_sample(START_MS, f"topic{number}").save()
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from django.contrib.auth import get_user_model
 from django.test import Client
 
 from apps.console.board import board
@@ -35,12 +34,3 @@ def posted() -> Iterator[None]:
 @pytest.fixture
 def browser() -> Client:
     return Client()
-
-
-@pytest.fixture
-def admin() -> Client:
-    """Return a browser in which an administrator has signed in."""
-    user = get_user_model().objects.create_superuser("root", password="x")
-    browser = Client()
-    browser.force_login(user)
-    return browser

@@ -53,10 +53,9 @@ def test_runs_are_called_off_and_asked_for_anew(admin: Client) -> None:
     waiting, done = run("loss", state="queued"), run("skew")
 
     for action in ("cancel", "rerun"):
-        answer = admin.post(
-            RUNS, {"action": action, "_selected_action": [waiting.pk, done.pk]}, follow=True
-        )
-        assert answer.status_code == 200
+        chosen = {"action": action, "_selected_action": [waiting.pk, done.pk]}
+        assert "2 rows are chosen." in admin.post(RUNS, chosen).content.decode()
+        assert admin.post(RUNS, {**chosen, "apply": "1"}, follow=True).status_code == 200
 
     waiting.refresh_from_db()
     assert (waiting.state, waiting.cancelled_by) == ("cancelled", "root")

@@ -103,7 +103,7 @@ def test_hostile_names_are_text_on_every_page(browser: Client) -> None:
     for path in [*paths(), f"/pipelines/runs/{made.pk}/", hostile]:
         page = parsed(browser.get(path))
 
-        assert [script.get("type") for script in page.all("script")] == ["module"], path
+        assert [script.get("type") for script in page.all("script")] == ["module"] * 2, path
         assert all((image.get("src") or "").startswith("/static/") for image in page.all("img"))
         for _, attributes in page.elements:
             assert "style" not in attributes
@@ -119,7 +119,7 @@ def test_the_matrix_counts_each_queue_once_over_runs_that_overlap(browser: Clien
     page = text_of(browser.get("/pipelines/results/loss/"))
 
     assert "orders, queue 1: 1,000 missing" in page
-    assert "From 1 run; 2 of the same time are left out" in page
+    assert "From 1 run. 2 of the same time are left out" in page
 
 
 def test_what_was_replaced_or_not_published_is_not_shown(browser: Client) -> None:

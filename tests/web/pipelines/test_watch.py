@@ -26,6 +26,7 @@ from apps.pipelines.catalogue import JOBS
 from apps.pipelines.models import PipelineRun, PipelineStream, StreamBatch
 from tests.web.console.fakes import POLYGLOT, FakeEngine, HandClock, Viewer
 from tests.web.console.test_sockets import beat
+from tests.web.console.texts import worded
 from tests.web.pipelines.rows import NOW, run
 
 pytestmark = pytest.mark.django_db
@@ -69,9 +70,9 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_for_how_long(
     assert (shown["id"], shown["stage"], shown["percent"]) == (made.pk, "reading inputs", 43)
     assert (shown["rows_expected"], shown["elapsed_ms"], shown["cpu_ms"]) == (500, 9_000, 1_200)
     assert shown["rows_so_far"] == 216
-    assert shown["state_said"] == "running 43 %"
+    assert worded(shown["state_said"]) == "running 43 %"
     (job,) = [row for row in rows_of(watch, "jobs") if row["name"] == "loss"]
-    assert (job["said"], job["last"]["id"]) == ("running 43 %", made.pk)
+    assert (worded(job["said"]), job["last"]["id"]) == ("running 43 %", made.pk)
     assert len(rows_of(watch, "jobs")) == len(JOBS)
 
 
@@ -139,7 +140,7 @@ def test_a_stream_tells_its_last_batch_its_rows_a_second_and_its_lag_while_it_ru
     batch = ("batch", "batch_rows", "batch_ms", "batch_s")
     told = {row["name"]: [row[name] for name in batch] for row in streams}
     assert told == {name: [3, 403, 9, 3] for name in rates} | {"young": [None] * 4}
-    assert [row["topics"] for row in streams] == ["a, b"] * 4 + ["all"]
+    assert [worded(row["topics"]) for row in streams] == ["a, b"] * 4 + ["all"]
 
 
 def test_a_database_that_is_away_makes_the_rows_stale_and_never_young(
@@ -159,7 +160,10 @@ def test_a_database_that_is_away_makes_the_rows_stale_and_never_young(
 
     picture = watch.picture()
     assert asked
-    assert (picture["state"], picture["note"]) == ("stale", "as of 10 s ago: the database is away")
+    assert (picture["state"], worded(picture["note"])) == (
+        "stale",
+        "as of 10 s ago: the database is away",
+    )
     assert picture["running"]
 
 
