@@ -6,9 +6,10 @@ Knows the catalogue; says nothing of what a job found.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.expressions import RawSQL
 
 from apps.access.policy import Sight
 from apps.access.policy.sight import ALL
@@ -34,6 +35,17 @@ TREND_DAYS = 30
 RATE_SPAN = timedelta(minutes=1)
 RATE_BATCHES = 200
 _SECOND_MS = 1000
+_EVER = datetime.min.replace(tzinfo=UTC)
+# The ORM has no lateral join.
+_NEWEST = """
+    SELECT run.id
+    FROM unnest(%s::text[]) AS wanted (job),
+        LATERAL (
+            SELECT every.id FROM pipelines_pipelinerun AS every
+            WHERE every.job = wanted.job AND every.state = ANY(%s) AND every.requested_at >= %s
+            ORDER BY every.id DESC LIMIT %s
+        ) AS run
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +75,8 @@ class Pace:
 
 def standings(now: datetime) -> list[Standing]:
     """Return every job of the catalogue as it stands."""
-    everything = PipelineRun.objects.all()
-    newest = {run.job: run for run in _newest(everything)}
-    done = {run.job: run for run in _newest(everything.filter(state=RunState.DONE))}
+    newest = {run.job: run for run in _newest()}
+    done = {run.job: run for run in _newest([RunState.DONE])}
     waiting = _waiting()
     durations = _durations(now)
     return [
@@ -219,10 +230,15 @@ def batches(of: PipelineStream, *, before: int | None = None, lines_max: int) ->
     return list(found.order_by("-number")[:lines_max])
 
 
-def _newest(found: QuerySet[PipelineRun], *, lines_max: int = 1) -> QuerySet[PipelineRun]:
-    """Return the newest runs of each job: a short walk of the index for each, however many runs."""
-    parts = [found.filter(job=job).defer("lineage").order_by("-pk")[:lines_max] for job in JOBS]
-    return parts[0].union(*parts[1:], all=True)
+def _newest(
+    states: Sequence[str] = RunState.values, *, since: datetime = _EVER, lines_max: int = 1
+) -> QuerySet[PipelineRun]:
+    """Return the newest runs of each job in one of some states: a short walk of the index for each.
+
+    A union of a query for each job would say the same, and takes the ORM 10 ms to put together.
+    """
+    found = RawSQL(_NEWEST, [list(JOBS), list(states), since, lines_max])  # noqa: S611
+    return PipelineRun.objects.filter(pk__in=found).defer("lineage").order_by("-pk")
 
 
 def _waiting() -> Mapping[str, int]:
@@ -232,14 +248,12 @@ def _waiting() -> Mapping[str, int]:
 
 def _durations(now: datetime) -> Mapping[str, list[int]]:
     """Return how long the last runs of each job took that were done, the oldest first."""
-    done = PipelineRun.objects.filter(
-        state=RunState.DONE,
-        duration_ms__isnull=False,
-        requested_at__gte=now - timedelta(days=TREND_DAYS),
-    )
+    since = now - timedelta(days=TREND_DAYS)
     found: dict[str, list[int]] = defaultdict(list)
-    for run in _newest(done, lines_max=TREND_RUNS):
-        found[run.job].insert(0, run.duration_ms or 0)
+    done = _newest([RunState.DONE], since=since, lines_max=TREND_RUNS)
+    for job, duration_ms in done.reverse().values_list("job", "duration_ms"):
+        if duration_ms is not None:
+            found[job].append(duration_ms)
     return found
 
 
