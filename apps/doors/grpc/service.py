@@ -150,9 +150,9 @@ def _telemetry(door: GrpcDoor) -> Any:
         headers = headers_of(context)
         request_id = _request_id(door, headers)
         share = Share(door.door.in_flight)
+        stream = Stream(context.write)
         try:
             call = call_of(door, context, request_id, headers, share)
-            stream = Stream(context.write)
             # Before any settings: a client that opens its stream again may not send them soon.
             call.session.streams.append(stream)
             # Its settings are answered before it is asked anything, where it sends them at once.
@@ -167,7 +167,7 @@ def _telemetry(door: GrpcDoor) -> Any:
         except Exception as error:  # As above; a stream has no answer that could say it.
             _tell(door, error, "Telemetry", context, headers)
             status = status_of(error, request_id)
-            await context.abort(_end_of(status, error), status.message)
+            await stream.end(lambda: context.abort(_end_of(status, error), status.message))
 
     return method
 

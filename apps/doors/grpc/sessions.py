@@ -29,7 +29,11 @@ Write = Callable[[pb.TelemetryCommand], Awaitable[None]]
 
 
 class Stream:
-    """One telemetry stream, written to by one writer at a time."""
+    """One telemetry stream, written to by one writer at a time.
+
+    gRPC takes no second write, and no end, before a write is through. A writer that is cancelled
+    gives up waiting for its write, which stays under way all the same.
+    """
 
     __slots__ = ("_lock", "_write")
 
@@ -40,8 +44,21 @@ class Stream:
 
     async def send(self, command: pb.TelemetryCommand) -> None:
         """Write a command; raises whatever writing to a broken stream does."""
+        await self._lock.acquire()
+        write = asyncio.ensure_future(self._write(command))
+        write.add_done_callback(self._written)
+        await asyncio.shield(write)
+
+    async def end(self, abort: Callable[[], Awaitable[None]]) -> None:
+        """Call `abort` when no write is under way; who waits to write finds it ended."""
         async with self._lock:
-            await self._write(command)
+            await abort()
+
+    def _written(self, write: asyncio.Future[None]) -> None:
+        self._lock.release()
+        if not write.cancelled():
+            # Its writer may be gone; then nobody else asks how it ended.
+            write.exception()
 
 
 class Session:

@@ -24,6 +24,7 @@ from apps.engine.types import (
     TopicType,
 )
 from tests.doors.grpc.client import GrpcClient
+from tests.doors.grpc.policies import Policy
 
 CONFIG = EngineConfig(segment_bytes=64 * MIB, reserve_bytes=0, transaction_check_ms=30_000)
 CATALOG = CatalogSnapshot(
@@ -96,3 +97,8 @@ async def port(door: GrpcDoor) -> AsyncIterator[int]:
 async def client(port: int) -> AsyncIterator[GrpcClient]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield GrpcClient(channel)
+
+
+@pytest.fixture
+def policy(clock: ManualClock) -> Policy:
+    return Policy(clock)
