@@ -247,7 +247,9 @@ def test_members_go_on_after_the_broker_was_killed(broker: Broker, ordered: bool
         assignment = one.assignment()
 
     assert len(assignment) == QUEUES
-    assert ear.by_queue[1][-1] == marker
+    assert marker in ear.by_queue[1]
+    # Side by side, one from before the kill may still be in its listener, or come again after it.
+    assert not ordered or ear.by_queue[1][-1] == marker
 
 
 def test_the_queue_of_a_killed_member_is_taken_over_when_its_lease_is_over(
