@@ -11,7 +11,7 @@ from apps.core.proxies import Network
 from apps.engine import limits
 from apps.engine.failpoints import Failpoints
 from apps.pipelines import requirements
-from mqweb import envaccess, envalerts, envgrpc
+from mqweb import envaccess, envalerts, envgrpc, envnames
 from mqweb.envvalues import (
     UNITS_MS,
     checked,
@@ -327,6 +327,10 @@ class Environment:
     def own_host(self) -> str:
         """Return the address that processes of this machine reach the broker by."""
         return _own_host(self.host)
+
+    def in_force(self) -> list[tuple[str, str]]:
+        """Return each variable's name and what holds, secrets among it; empty is "not set"."""
+        return list(envnames.named(self, _DEFAULTS))
 
 
 def read(environ: Mapping[str, str]) -> Environment:

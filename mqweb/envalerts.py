@@ -51,7 +51,7 @@ class Telling:
     mail_user: str = ""
     mail_password: str = ""
     mail_from: str = "mqweb@localhost"
-    language: str = "en"
+    alert_language: str = "en"
 
 
 def read(values: Mapping[str, str]) -> Telling:
@@ -79,7 +79,7 @@ def read(values: Mapping[str, str]) -> Telling:
         mail_user=values["MQWEB_MAIL_USER"],
         mail_password=values["MQWEB_MAIL_PASSWORD"],
         mail_from=sender,
-        language=language,
+        alert_language=language,
     )
 
 

@@ -3,8 +3,11 @@
 import logging
 import sys
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.urls import Resolver404, resolve
+from django.utils.encoding import escape_uri_path, iri_to_uri
+from django.utils.http import escape_leading_slashes
 from django.utils.translation import gettext as _
 from django.views import defaults
 
@@ -41,7 +44,27 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 404."""
     if is_api(request):
         return problem_response(request, "not_found", "nothing is served at this address")
+    if isinstance(exception, Resolver404) and request.method in ("GET", "HEAD"):
+        meant = _with_the_other_end(request)
+        if meant is not None:
+            return HttpResponseRedirect(meant)
     return defaults.page_not_found(request, exception, template_name="errors/404.html")
+
+
+def _with_the_other_end(request: HttpRequest) -> str | None:
+    """Return the address with its slash at the end, or without, where that is a page's.
+
+    People type addresses, and no two products agree about this slash.
+    """
+    path = request.path_info
+    other = path.rstrip("/") if path.endswith("/") else f"{path}/"
+    try:
+        resolve(other)
+    except Resolver404:
+        return None
+    query = request.META.get("QUERY_STRING", "")
+    address = escape_leading_slashes(escape_uri_path(other))
+    return f"{address}?{iri_to_uri(query)}" if query else address
 
 
 def failed(request: HttpRequest) -> HttpResponse:

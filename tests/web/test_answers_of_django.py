@@ -27,6 +27,37 @@ def test_an_unknown_page_is_a_page() -> None:
     assert answer["content-type"].startswith("text/html")
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("/topics/orders", "/topics/orders/"),
+        ("/topics/", "/topics"),
+        ("/groups/a%2Fb", "/groups/a/b/"),
+        ("/groups/%C3%A9?tab=members", "/groups/%C3%A9/?tab=members"),
+        ("/admin", "/admin/"),
+    ],
+)
+def test_an_address_is_found_whether_its_last_slash_was_typed_or_not(
+    typed: str, meant: str
+) -> None:
+    answer = Client().get(typed)
+
+    assert (answer.status_code, answer["location"]) == (302, meant)
+
+
+@pytest.mark.parametrize(
+    "typed", ["//evil.example", "//evil.example/", "//evil.example/topics", "//"]
+)
+def test_no_address_leads_away_from_here(typed: str) -> None:
+    answer = Client().get("/", PATH_INFO=typed)
+
+    assert answer.status_code == 404
+
+
+def test_what_is_posted_is_not_led_elsewhere() -> None:
+    assert Client().post("/topics/orders").status_code == 404
+
+
 def test_a_foreign_host_name_is_refused(api: Api) -> None:
     answer = api.client.get("/api/v1/topics", headers={"host": "evil.example"})
 

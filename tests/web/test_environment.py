@@ -225,3 +225,37 @@ def test_of_two_writers_at_once_the_first_wins(tmp_path: Path) -> None:
     assert secretfiles.write_once(path, "first")
     assert not secretfiles.write_once(path, "second")
     assert path.read_text() == "first\n"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {
+            "MQWEB_GRPC_PORT": "9081",
+            "DATABASE_URL": "postgres://u:p@db/x",
+            "MQWEB_AUTH": "on",
+            "MQWEB_SECRET_KEY": "k" * 50,
+            "MQWEB_TRUSTED_PROXIES": "10.0.0.0/8,192.168.1.1",
+            "MQWEB_SECOND_FACTOR": "operator,admin",
+            "MQWEB_DELAY_LEVELS": "90s 2h",
+            "MQWEB_RETENTION": "36h",
+            "MQWEB_RETENTION_HOURS": "03;04",
+            "MQWEB_SPARK_CONF": "spark.a=1;spark.b=2",
+            "MQWEB_LAKE_BODIES": "drop",
+            "MQWEB_ARCHIVE": "on",
+            "MQWEB_WEBHOOK_HOSTS": "a.example,b.example",
+            "MQWEB_ALLOWED_HOSTS": "mq.example,other.example",
+        },
+    ],
+    ids=["nothing", "something of each kind"],
+)
+def test_what_is_in_force_is_told_by_its_variables_and_reads_back_as_it_is(
+    given: dict[str, str],
+) -> None:
+    parsed = env.read(given)
+
+    told = dict(parsed.in_force())
+
+    assert set(told) == {variable.name for variable in env.VARIABLES}
+    assert env.read(told) == parsed

@@ -138,7 +138,7 @@ def _sent(notification: Notification, post: Post) -> _Outcome:
 
 
 def _body(notification: Notification) -> bytes:
-    with translation.override(settings.MQWEB.telling.language):
+    with translation.override(settings.MQWEB.telling.alert_language):
         match notification.channel.kind:
             case ChannelKind.DINGTALK:
                 return shapes.as_dingtalk(notification.facts)
@@ -170,7 +170,7 @@ def _mailed(notification: Notification) -> _Outcome:
     if not settings.MQWEB.telling.mail_host:
         error = "no mail server is set (MQWEB_MAIL_HOST)"
         return _Outcome(is_good=False, error=error, is_final=True)
-    with translation.override(settings.MQWEB.telling.language):
+    with translation.override(settings.MQWEB.telling.alert_language):
         subject = shapes.subject_of(notification.facts)
         body = shapes.text_of(notification.facts)
     connection = get_connection()

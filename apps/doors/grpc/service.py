@@ -167,7 +167,8 @@ def _telemetry(door: GrpcDoor) -> Any:
         except Exception as error:  # As above; a stream has no answer that could say it.
             _tell(door, error, "Telemetry", context, headers)
             status = status_of(error, request_id)
-            await stream.end(lambda: context.abort(_end_of(status, error), status.message))
+            code = _end_of(status, error)
+            await stream.end(lambda: context.abort(code, status.message))
 
     return method
 

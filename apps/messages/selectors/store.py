@@ -3,10 +3,9 @@
 Asks the engine once and reads no message. Secrets are never shown, only whether they are set.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
 from django.conf import settings
 
@@ -18,20 +17,20 @@ CLIENTS_MAX = 200
 # A URL may hold a password, and Spark's settings anything.
 _SECRETS = frozenset(
     {
-        "secret_key",
-        "database_url",
-        "redis_url",
-        "celery_broker_url",
-        "spark_conf",
-        "failpoints",
-        "mail_password",
+        "MQWEB_SECRET_KEY",
+        "DATABASE_URL",
+        "REDIS_URL",
+        "CELERY_BROKER_URL",
+        "MQWEB_SPARK_CONF",
+        "MQWEB_FAILPOINTS",
+        "MQWEB_MAIL_PASSWORD",
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting in force; a secret one only says whether it is set."""
+    """A variable in force; a secret one only says whether it is set."""
 
     name: str
     value: str
@@ -121,7 +120,7 @@ def store() -> Store:
         client_count=len(clients),
         clients=clients[:CLIENTS_MAX],
         topic_count=topic_count,
-        settings=[_setting(name, value) for name, value in _flat(environment)],
+        settings=[_setting(name, value) for name, value in environment.in_force()],
     )
 
 
@@ -129,22 +128,10 @@ def _asked(engine: EngineControl) -> tuple[EngineStatus, list[ClientSeen], int]:
     return engine.status(), engine.clients(), len(engine.catalog.topics)
 
 
-def _flat(environment: Any) -> Iterator[tuple[str, object]]:
-    """Yield all settings by name, those of parts too: as a whole a part would tell its secrets."""
-    for field in fields(environment):
-        value = getattr(environment, field.name)
-        if is_dataclass(value):
-            yield from _flat(value)
-        else:
-            yield field.name, value
-
-
-def _setting(name: str, value: object) -> Setting:
+def _setting(name: str, value: str) -> Setting:
     if name in _SECRETS:
         return Setting(name=name, value="set" if value else "not set", is_secret=True)
-    if isinstance(value, tuple | list):
-        value = ", ".join(map(str, value))
-    return Setting(name=name, value="" if value is None else str(value), is_secret=False)
+    return Setting(name=name, value=value, is_secret=False)
 
 
 def _version() -> str:

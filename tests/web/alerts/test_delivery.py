@@ -275,7 +275,7 @@ def test_people_are_told_in_the_language_that_is_set_and_programs_in_english(
     hooks: Hooks, clock: HandClock, settings: Any
 ) -> None:
     has_mail(settings)
-    telling = replace(settings.MQWEB.telling, language="zh-hans")
+    telling = replace(settings.MQWEB.telling, alert_language="zh-hans")
     settings.MQWEB = replace(settings.MQWEB, telling=telling)
     AlertRule.objects.all().delete()
     slots = Slots()

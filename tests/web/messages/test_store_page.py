@@ -108,8 +108,8 @@ def test_no_secret_is_shown(log: Log, browser: Client, monkeypatch: pytest.Monke
     answer = browser.get("/api/v1/store").content.decode()
 
     assert "set, and not shown" in page
-    assert "retention_disk_percent" in page
-    assert "mail_password" in page
+    assert "MQWEB_RETENTION_DISK_PERCENT" in page
+    assert "MQWEB_MAIL_PASSWORD" in page
     assert secret not in page
     assert secret not in answer
 
