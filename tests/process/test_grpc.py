@@ -119,7 +119,8 @@ def test_messages_cross_between_grpc_and_the_sdk(broker: Broker) -> None:
 
 
 def test_a_killed_broker_leaves_nothing_stuck(broker: Broker) -> None:
-    caller, port = started(broker, MQWEB_TRANSACTION_IMMUNITY_MS="0")
+    asked_soon = {"MQWEB_TRANSACTION_IMMUNITY_MS": "0", "MQWEB_TRANSACTION_CHECK_MS": "1000"}
+    caller, port = started(broker, **asked_soon)
     caller.send(a_message(b"held", message_id="held"))
     (held,) = caller.receive(invisible_duration={"seconds": 10})
     half = caller.send(a_message(b"half", message_id="half", message_type=pb.TRANSACTION))
@@ -128,7 +129,7 @@ def test_a_killed_broker_leaves_nothing_stuck(broker: Broker) -> None:
 
     broker.kill()
     ended.set()
-    broker.start(MQWEB_GRPC_PORT=str(port), MQWEB_TRANSACTION_IMMUNITY_MS="0")
+    broker.start(MQWEB_GRPC_PORT=str(port), **asked_soon)
     again, ended = caller.telemetry()
     commands = iter(again)
     first = next(commands)
