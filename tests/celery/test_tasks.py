@@ -105,18 +105,19 @@ def test_urgent_tasks_run_first(site: Site, key: str) -> None:
 
 def test_a_rate_limit_spaces_the_tasks_of_each_worker(site: Site, key: str) -> None:
     workers = site.pair()
+    sent_s = time.monotonic()
     for _ in range(10):
         site.task("limited").delay(key=key)
 
     effects = site.effects.wait_for(key, count=10)
 
+    assert sum(effect.worker in {worker.name for worker in workers} for effect in effects) == 10
     for worker in workers:
         times_s = sorted(effect.at_s for effect in effects if effect.worker == worker.name)
-        # Five a second: one may begin at once, each other waits for the bucket to fill again.
-        assert all(
-            later_s - earlier_s >= 0.2 - _CLOCKS_DIFFER_S
-            for earlier_s, later_s in pairwise(times_s)
-        )
+        # Five a second: one may begin at once, each other waits for the bucket to fill again. On a
+        # busy machine any may begin late, and the next be closer to it for that.
+        for number, at_s in enumerate(times_s):
+            assert at_s - sent_s >= number * 0.2 - _CLOCKS_DIFFER_S
 
 
 def test_a_task_nobody_takes_has_no_result_yet(site: Site, key: str) -> None:

@@ -119,6 +119,17 @@ class Operator:
         wait_for(is_known, f"the broker knows queue {queue} of {group}")
         return found[0]
 
+    def committed(self, group: str, queue: int, least: int) -> int:
+        """Return how far a group is in a queue, once it has done so much there."""
+        found: list[int] = []
+
+        def is_so_far() -> bool:
+            found.append(self.backlog(group, queue).committed)
+            return found[-1] >= least
+
+        wait_for(is_so_far, f"{group} has done {least} messages of queue {queue}")
+        return found[-1]
+
     def _insist(
         self,
         verb: Verb,
@@ -188,8 +199,8 @@ def go_back(run: Run, operator: Operator) -> None:
     """Have each group read some of a queue again, and kill a member meanwhile."""
     queue = run.rng.randrange(QUEUES)
     for group in (ORDERED, TAGGED):
-        committed = operator.backlog(group, queue).committed
-        operator.move(group, queue, max(0, committed - _BACK))
+        # As the first deed of all it may find a queue of which nothing is done yet.
+        operator.move(group, queue, operator.committed(group, queue, _BACK) - _BACK)
     _replace_a_member(run)
 
 
