@@ -17,6 +17,8 @@ pytestmark = pytest.mark.process
 LEASE = ("--lease", "10")
 # Nothing is due before a test says so, however slow the machine is.
 DELAY_MS = 3_600_000
+# The way in waits for a lease and a poll, each time; what both ways do alike goes it by night.
+IN = pytest.param("in", marks=pytest.mark.crash)
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_a_copy_is_what_it_is_a_copy_of(sides: tuple[Side, Side], direction: str
     assert users_own(full.properties) == {"city": "Köln", "empty": ""}
 
 
-@pytest.mark.parametrize("direction", ["out", "in"])
+@pytest.mark.parametrize("direction", ["out", IN])
 def test_a_copy_has_the_priority_of_its_original(sides: tuple[Side, Side], direction: str) -> None:
     source, target = sides
     for priority in (0, 9, 1, 3):
@@ -210,7 +212,10 @@ def test_what_came_while_a_mirror_from_the_latest_was_away_is_copied(
 
 @pytest.mark.parametrize(
     ("direction", "topic", "words"),
-    [("out", "mixed", ("--as", "orders")), ("in", "keyed", ("--as", "mixed"))],
+    [
+        ("out", "mixed", ("--as", "orders")),
+        pytest.param("in", "keyed", ("--as", "mixed"), marks=pytest.mark.crash),
+    ],
 )
 def test_what_the_other_side_never_takes_is_passed_over_and_named(
     sides: tuple[Side, Side], direction: str, topic: str, words: tuple[str, ...]
@@ -237,7 +242,7 @@ def test_what_the_other_side_never_takes_is_passed_over_and_named(
     assert copies == {*good, *more}, (good, more, target.count(goal), said)
 
 
-@pytest.mark.parametrize("direction", ["out", "in"])
+@pytest.mark.parametrize("direction", ["out", IN])
 def test_a_mirror_by_tls(sides: tuple[Side, Side], direction: str) -> None:
     source, target = sides
     _send(source, "mixed", "secret")
@@ -252,7 +257,7 @@ def test_a_mirror_by_tls(sides: tuple[Side, Side], direction: str) -> None:
     assert _bodies(target.everything("mixed")) == {"secret"}
 
 
-@pytest.mark.parametrize("direction", ["out", "in"])
+@pytest.mark.parametrize("direction", ["out", IN])
 @pytest.mark.parametrize(
     "trust", ["another", pytest.param("the system's", marks=pytest.mark.crash)]
 )
