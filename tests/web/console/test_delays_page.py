@@ -121,6 +121,7 @@ def test_messages_are_listed_by_due_time_and_can_be_searched(browser: Client, ca
         return [text for text in page.texts if text in ("first", "second", "third", "of a level")]
 
     assert listed(everything) == ["first", "second", "third"]
+    assert "/messages/first/trace" in [link["href"] for link in everything.all("a")]
     assert "k1 k2" in everything.texts
     assert "1970-01-01 00:00:01 UTC" in everything.texts
     assert listed(of_topic) == ["third"]

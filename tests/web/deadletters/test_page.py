@@ -228,12 +228,14 @@ def test_a_letter_is_shown_with_attempts_and_body(browser: Client, engine: Lette
     project(engine)
     text, binary = DeadLetter.objects.order_by("queue_offset")
 
-    first = text_of(browser.get(f"/dead-letters/g/{text.pk}"))
+    page = browser.get(f"/dead-letters/g/{text.pk}")
+    first = text_of(page)
     second = text_of(browser.get(f"/dead-letters/g/{binary.pk}"))
 
     assert "Body 5 B first" in first
     assert "17 2025-11-13 02:13:19 UTC boom c@1" in first
     assert "UNIQ_KEY ID0" in first
+    assert f'href="/messages/{text.message_id}/trace"' in page.content.decode()
     assert "not text: base64, the begin of it //" in second
     assert browser.get("/dead-letters/g/999999").status_code == 404
     assert browser.get(f"/dead-letters/other/{text.pk}").status_code == 404
