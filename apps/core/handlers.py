@@ -59,8 +59,11 @@ def _with_the_other_end(request: HttpRequest) -> str | None:
     path = request.path_info
     other = path.rstrip("/") if path.endswith("/") else f"{path}/"
     try:
-        resolve(other)
+        found = resolve(other)
     except Resolver404:
+        return None
+    # No name has a slash: that would be the address of something below it, taken for a name.
+    if any("/" in str(part) for part in found.kwargs.values()):
         return None
     query = request.META.get("QUERY_STRING", "")
     address = escape_leading_slashes(escape_uri_path(other))

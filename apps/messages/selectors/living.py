@@ -210,7 +210,12 @@ def _of_letters(
     letters = DeadLetter.objects.filter(group__in=sorted(groups), message_id=message_id)
     if head is not None:
         letters = letters.filter(origin_topic=head.origin.topic)
-    known = {(one.topic, one.record.queue, one.record.queue_offset) for one in copies}
+    # What was sent again to the retry topic is there a retry, which says nothing of who sent it.
+    known = {
+        (one.topic, one.record.queue, one.record.queue_offset)
+        for one in copies
+        if one.role in (Role.DEAD_LETTER, Role.RESENT)
+    }
     rows = list(letters.select_related("job").order_by("pk")[:_LETTERS_MAX])
     events = [event for row in rows for event in _of_letter(row, known)]
     own = "" if head is None else head.topic
@@ -232,7 +237,8 @@ def _of_letter(row: DeadLetter, known: Collection[tuple[str, int, int]]) -> Iter
             attempt=row.attempts,
             detail=row.reason,
         )
-    if row.resent_at is not None:
+    resent_to = (row.resent_topic, row.resent_queue, row.resent_offset)
+    if row.resent_at is not None and resent_to not in known:
         yield Event(
             kind=Kind.RESENT,
             source=Source.DEAD_LETTERS,
