@@ -78,6 +78,8 @@ def test_levels_are_delivered_once_and_never_early_though_the_worker_is_killed(
         due[str(number)] = send(product, str(number), level=rng.choice((1, 2)))
     wait_for(lambda: not lives(worker))
     wait_for(lambda: waiting(product) == 0)
+    # What is delivered is read once it is synced.
+    wait_for(lambda: len(delivered(product)) >= MESSAGES)
     found = delivered(product)
 
     killed = [event["part"] for event in product.events("part_ended")]
