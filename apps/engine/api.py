@@ -27,7 +27,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
@@ -219,6 +219,16 @@ class EngineControl(Protocol):
 
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         """Return the clients of a group that have lite topics, by client id. Raises InvalidName."""
+        ...
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        """Return what one group or all have left to do in lite topics, by group and parent.
+
+        `backlog` and `group_progress` have none of it. A group counts with all lite topics of a
+        parent once it has read one of them or a client of it is subscribed to one; where it has
+        read nothing, as much as it would be given: all where a client is subscribed, else as was
+        decided about where the group begins.
+        """
         ...
 
     def deliver_levels(self, messages_max: int = 1_000) -> Later[LevelsDelivered]:

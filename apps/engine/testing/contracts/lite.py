@@ -21,7 +21,7 @@ from apps.engine.errors import (
     UnknownTopic,
 )
 from apps.engine.limits import LITE_SILENT_MS, LITE_SUBSCRIPTIONS_MAX
-from apps.engine.litetypes import LiteAction, LiteModel, LiteSync, LiteSynced
+from apps.engine.litetypes import LiteAction, LiteBacklog, LiteModel, LiteSync, LiteSynced
 from apps.engine.testing.contracts.control import ControlFixtures
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import (
@@ -310,6 +310,66 @@ class LiteContract(ControlFixtures):
         assert [client.lag for client in before] == [4]
         assert [client.lag for client in out] == [4]
         assert [client.lag for client in after] == [4 - len(handles)]
+
+    async def test_what_a_group_has_left_to_do_is_of_all_lite_topics_and_told_once(
+        self, engine: EngineAPI, control: EngineControl, clock: ManualClock
+    ) -> None:
+        await send(engine, "ann", "a1", "a2", "a3")
+        clock.advance(2_000)
+        await send(engine, "bob", "b1")
+        await send(engine, "eve", "e1")
+        nobody = await self.ask(control.lite_backlog)
+        await subscribe(engine, "c", "ann", "bob")
+        clock.advance(1_000)
+        before = await self.ask(lambda: control.lite_backlog("g"))
+        leases = (await receive(engine, "c")).leases
+        out = await self.ask(lambda: control.lite_backlog("g"))
+        await engine.ack("g", [handle for handle in handles_of(leases) if handle[-2:] != ":2"])
+        (after,) = await self.ask(control.lite_backlog)
+        other = await self.ask(lambda: control.lite_backlog("other"))
+
+        assert (nobody, other) == ([], [])
+        at_first = LiteBacklog(
+            group="g",
+            topic=PARENT,
+            arrived=before[0].arrived,
+            lag=5,
+            topics_behind=3,
+            in_flight=0,
+            ready=5,
+            oldest_age_ms=3_000,
+        )
+        assert before == [at_first]
+        assert [(row.lag, row.in_flight, row.ready) for row in out] == [(5, 4, 1)]
+        assert (after.lag, after.topics_behind, after.in_flight, after.ready) == (2, 2, 1, 1)
+        assert after.passed == (before[0].passed or 0) + 3
+
+    async def test_where_a_group_begins_at_the_end_it_is_behind_in_what_it_asked_for(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        await send(engine, "ann", "a1")
+        await send(engine, "bob", "b1")
+        await subscribe(engine, "c", "ann", "new", group="late")
+        at_the_end = await self.ask(lambda: control.lite_backlog("late"))
+        await send(engine, "ann", "a2")
+        await send(engine, "bob", "b2")
+        await send(engine, "new", "n1", "n2")
+        later = await self.ask(lambda: control.lite_backlog("late"))
+
+        assert [(row.lag, row.topics_behind) for row in at_the_end] == [(0, 0)]
+        assert [(row.lag, row.topics_behind) for row in later] == [(3, 2)]
+
+    async def test_a_message_that_nobody_settles_in_time_is_with_nobody(
+        self, engine: EngineAPI, control: EngineControl, clock: ManualClock
+    ) -> None:
+        await send(engine, "ann", "a1")
+        await subscribe(engine, "c", "ann")
+        await receive(engine, "c", invisible_ms=5_000)
+        clock.advance(5_000)
+
+        (row,) = await self.ask(control.lite_backlog)
+
+        assert (row.lag, row.in_flight, row.ready) == (1, 0, 1)
 
     async def test_a_silent_client_is_forgotten(
         self, engine: EngineAPI, control: EngineControl, clock: ManualClock
