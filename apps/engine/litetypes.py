@@ -26,7 +26,9 @@ class LiteSync:
 
     `begin` is where the group begins in a lite topic that it has no progress in. Without it an
     ADD begins as the group says; a REPLACE, which tells again what a broker may have forgotten,
-    at the first message. `begin_ms` goes with TIMESTAMP, wall time. A CLEAR has no names.
+    at the first message. `begin_ms` goes with TIMESTAMP, wall time. In the place of `begin` it may
+    be at `begin_offset`, or have the last `begin_tail` messages before it; both end at what is
+    there. A CLEAR has no names.
     """
 
     group: str
@@ -36,6 +38,8 @@ class LiteSync:
     names: tuple[str, ...] = ()
     begin: ConsumeFrom | None = None
     begin_ms: int | None = None
+    begin_offset: int | None = None
+    begin_tail: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,20 +210,33 @@ class LiteVerbs:
             self._parent(request.topic)
         if not request.client_id:
             raise InvalidArgument("a client that subscribes says who it is")
+        if [request.begin, request.begin_offset, request.begin_tail].count(None) < 2:
+            raise InvalidArgument("a subscription begins at one place")
         topics = {name: lite_topic(request.topic, name) for name in request.names}
         spec = self.catalog.groups.get(request.group)
         model = LiteModel.SHARED if spec is None else spec.lite_model
         answer, new = self._sets.sync(request, is_exclusive=model is LiteModel.EXCLUSIVE)
-        begin = request.begin
-        if begin is None and spec is not None and request.action is LiteAction.ADD:
-            begin = spec.consume_from
-        for name in new if begin is ConsumeFrom.LAST else ():
+        for name in new:
             place = (topics[name], 0)
-            self._settled.setdefault(
-                (request.group, place), set(range(len(self._queues.get(place, []))))
-            )
+            length = len(self._queues.get(place, []))
+            begin = self._begin_of(request, length)
+            if begin is not None and length:
+                self._settled.setdefault((request.group, place), set(range(begin)))
         self._wake()
         return answer
+
+    def _begin_of(self, request: LiteSync, length: int) -> int | None:
+        """Return where a group begins in a queue so long; None where it is just read."""
+        said = [request.begin, request.begin_offset, request.begin_tail]
+        spec = self.catalog.groups.get(request.group)
+        begin = request.begin
+        if said == [None] * 3 and spec is not None and request.action is LiteAction.ADD:
+            begin = spec.consume_from
+        if request.begin_offset is not None:
+            return min(request.begin_offset, length)
+        if request.begin_tail is not None:
+            return max(0, length - request.begin_tail)
+        return length if begin is ConsumeFrom.LAST else None
 
     def _lites_of(self, parent: str) -> Iterator[tuple[str, str]]:
         for topic, _ in list(self._queues):

@@ -93,6 +93,8 @@ async def subscribe(
     action: LiteAction = LiteAction.ADD,
     parent: str = PARENT,
     begin: ConsumeFrom | None = None,
+    begin_offset: int | None = None,
+    begin_tail: int | None = None,
 ) -> LiteSynced:
     """Change a client's set."""
     return await engine.sync_lite(
@@ -103,6 +105,8 @@ async def subscribe(
             action=action,
             names=names,
             begin=begin,
+            begin_offset=begin_offset,
+            begin_tail=begin_tail,
         )
     )
 
@@ -397,6 +401,44 @@ class LiteContract(ControlFixtures):
 
         assert sorted(bodies_of(await receive(engine, "c", group="late"))) == ["a2", "b1"]
         assert bodies_of(await receive(engine, "c")) == ["a2"]
+
+    async def test_a_group_begins_at_an_offset_or_with_the_last_messages(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        await send(engine, "ann", "a0", "a1", "a2")
+        await subscribe(engine, "c", "ann", "new", group="at", begin_offset=2)
+        await subscribe(engine, "c", "ann", group="beyond", begin_offset=99)
+        await subscribe(engine, "c", "ann", group="tail", begin_tail=2)
+        await subscribe(engine, "c", "ann", group="all", begin_tail=99)
+        await send(engine, "new", "n0")
+        rows = await self.ask(control.lite_backlog)
+
+        assert {row.group: row.lag for row in rows} == {"all": 4, "at": 2, "beyond": 1, "tail": 3}
+        assert sorted(bodies_of(await receive(engine, "c", group="at"))) == ["a2", "n0"]
+        assert bodies_of(await receive(engine, "c", group="beyond")) == []
+        assert bodies_of(await receive(engine, "c", group="tail")) == ["a1", "a2"]
+        assert bodies_of(await receive(engine, "c", group="all")) == ["a0", "a1", "a2"]
+
+    async def test_where_a_group_is_no_subscription_moves_it(self, engine: EngineAPI) -> None:
+        await send(engine, "ann", "a0", "a1", "a2")
+        await subscribe(engine, "c", "ann", begin_offset=1)
+        first = await receive(engine, "c", most=1)
+        await engine.ack("g", handles_of(first.leases))
+        await subscribe(engine, "c", action=LiteAction.CLEAR)
+
+        await subscribe(engine, "c", "ann", begin_offset=0)
+        await subscribe(engine, "d", "ann", begin_tail=0)
+
+        assert bodies_of(first) == ["a1"]
+        assert bodies_of(await receive(engine, "c")) == ["a2"]
+
+    async def test_a_subscription_that_begins_at_two_places_is_refused(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        with pytest.raises(InvalidArgument):
+            await subscribe(engine, "c", "ann", begin=ConsumeFrom.LAST, begin_tail=1)
+
+        assert await self.ask(lambda: control.lite_subscriptions("g")) == ()
 
     async def test_a_receive_asked_again_by_its_name_is_answered_the_same(
         self, engine: EngineAPI
