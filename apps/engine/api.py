@@ -411,12 +411,16 @@ class EngineAPI(EngineControl, Protocol):
         delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         """Give messages back, visible again after `delay_ms`. `epoch` is that of `ack`.
 
         Without `delay_ms` the delay is that of `delay_level`, and without both what the group's
         retry policy says; level -1 makes them dead letters at once, and so does a failure more
         than the group allows.
+
+        Where it is no failure they are put off: the attempt counts for nothing, and the next one
+        has its number. That goes with `delay_ms` alone; raises InvalidArgument for anything else.
         """
         ...
 

@@ -105,10 +105,17 @@ class Recorder:
         delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         self._asked("nack")
         return await self._engine.nack(
-            group, handles, delay_ms=delay_ms, delay_level=delay_level, reason=reason, epoch=epoch
+            group,
+            handles,
+            delay_ms=delay_ms,
+            delay_level=delay_level,
+            reason=reason,
+            epoch=epoch,
+            is_failure=is_failure,
         )
 
     async def send_back(

@@ -16,6 +16,7 @@ from apps.engine.broker.careevents import (
     HalfChecked,
     HalfEnded,
     HalfStored,
+    PutOff,
     Resent,
     Retired,
     SentBack,
@@ -123,7 +124,7 @@ class ConsumerState:
                     entry.progress.settle(offsets_of(event.runs))
                     self.leases.settle(entry, event.runs)
                     self._moved(entry.progress)
-            case Return() | Extend():
+            case Return() | Extend() | PutOff():
                 self._move(event, number, at_ms)
             case Renew():
                 entry = self.leases.get(event.lease)
@@ -240,8 +241,11 @@ class ConsumerState:
         )
         self._moved(progress)
 
-    def _move(self, event: Return | Extend, number: int, at_ms: int) -> None:
-        """Give messages of a lease to a new one, with another deadline and the same attempt."""
+    def _move(self, event: Return | Extend | PutOff, number: int, at_ms: int) -> None:
+        """Give messages of a lease to a new one, with another deadline and the same attempt.
+
+        What is put off is on its attempt again when it is handed out next.
+        """
         entry = self.leases.get(event.lease)
         if entry is None:
             return
@@ -258,7 +262,7 @@ class ConsumerState:
                 epoch=event.epoch if isinstance(event, Extend) else 0,
                 progress=entry.progress,
                 offsets=offsets,
-                attempt=entry.attempt,
+                attempt=entry.attempt - isinstance(event, PutOff),
                 due_ms=self._due_ms(until_ms, at_ms),
                 until_wall_ms=until_ms,
                 is_out=is_out,

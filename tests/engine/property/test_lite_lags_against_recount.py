@@ -138,11 +138,13 @@ class Lags:
         self.rng.shuffle(self.handles)
         some, self.handles = self.handles[:4], self.handles[4:]
         for group, handle in some:
-            match self.rng.randrange(5):
+            match self.rng.randrange(6):
                 case 0:
                     self.broker.settler.nack(group, [handle], delay_ms=self.rng.choice((0, 9_000)))
                 case 1:
                     self.broker.settler.extend(group, [handle], invisible_ms=INVISIBLE_MS)
+                case 2:
+                    self.broker.settler.nack(group, [handle], delay_ms=9_000, is_failure=False)
                 case _:
                     self.broker.settler.ack(group, [handle])
 

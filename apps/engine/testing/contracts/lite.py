@@ -209,6 +209,36 @@ class LiteContract(ControlFixtures):
         assert bodies_of(again) == ["a1"]
         assert again.leases[0].attempt == 2
 
+    async def test_a_message_that_is_put_off_comes_again_and_was_not_tried(
+        self, engine: EngineAPI, clock: ManualClock
+    ) -> None:
+        await send(engine, "ann", "a1", "a2")
+        await subscribe(engine, "c", "ann")
+        attempts = []
+        for is_failure in (False, True, False, False):
+            (lease,) = (await receive(engine, "c", most=1)).leases
+            attempts.append(lease.attempt)
+            handles = handles_of([lease])
+            (result,) = await engine.nack("g", handles, delay_ms=1_000, is_failure=is_failure)
+            assert result.outcome is Settled.OK
+            assert bodies_of(await receive(engine, "c")) == []
+            clock.advance(1_000)
+
+        last = await receive(engine, "c", most=1)
+
+        assert attempts == [1, 1, 2, 2]
+        assert bodies_of(last) == ["a1"]
+        assert last.leases[0].attempt == 2
+
+    async def test_what_is_put_off_is_so_for_a_time(self, engine: EngineAPI) -> None:
+        await send(engine, "ann", "a1")
+        await subscribe(engine, "c", "ann")
+        handles = handles_of((await receive(engine, "c")).leases)
+
+        for wrong in ({}, {"delay_level": 1}):
+            with pytest.raises(InvalidArgument):
+                await engine.nack("g", handles, is_failure=False, **wrong)  # type: ignore[arg-type]
+
     async def test_a_message_that_nobody_settles_comes_again(
         self, engine: EngineAPI, clock: ManualClock
     ) -> None:
