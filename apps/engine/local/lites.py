@@ -40,7 +40,6 @@ class LiteVerbs:
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
         """Return what one group or all have left to do in lite topics; see EngineControl."""
-        self._host.broker.expire()
         return self._host.broker.litelags.rows(group)
 
 

@@ -400,6 +400,7 @@ class LiteContract(ControlFixtures):
         await subscribe(engine, "c", "ann")
         await receive(engine, "c", invisible_ms=5_000)
         clock.advance(5_000)
+        await receive(engine, "stranger")
 
         (row,) = await self.ask(control.lite_backlog)
 
