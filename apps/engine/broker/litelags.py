@@ -316,10 +316,10 @@ class LiteLags:
 
     def _find_head(self, account: _Account, topic: str, *, wait: bool) -> None:
         """Count a lite topic again of which nobody knows where its first message lies."""
-        queue = self._queues.find(topic, 0)
+        queue, found = self._queues.find(topic, 0), account.behind.get(topic)
         with suppress(QueueDamaged):
-            if queue is not None:
-                queue.log_offset(account.behind[topic].first, wait=wait)
+            if queue is not None and found is not None:
+                queue.log_offset(found.first, wait=wait)
         self._count(account, topic)
 
     def _put(self, account: _Account, topic: str, *, wait: bool) -> None:

@@ -8,6 +8,7 @@ from apps.engine.broker import litelags
 from apps.engine.broker.core import Broker, open_broker
 from apps.engine.codec.litenames import lite_topic
 from apps.engine.config import EngineConfig
+from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.failpoints import Failpoints
 from apps.engine.litetypes import LiteAction, LiteBacklog, LiteSync
 from apps.engine.testing.contracts.lite import handles_of, lite_batch
@@ -243,3 +244,29 @@ def test_positions_that_are_none_any_more_do_not_pile_up(broker: Broker) -> None
     (account,) = broker.litelags._accounts["%LITE%chats"].values()
     assert lag_of(broker) == (500, 1)
     assert len(account.heads) <= 2 * 1 + 65
+
+
+def test_the_oldest_message_is_unknown_until_somebody_knows_where_it_lies(
+    broker: Broker, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = ConsumeQueue.log_offset
+
+    def cold(queue: ConsumeQueue, queue_offset: int, *, wait: bool) -> int:
+        if not wait:
+            raise ColdRead(lambda: None)
+        # From here on it is in memory.
+        monkeypatch.setattr(ConsumeQueue, "log_offset", found)
+        return found(queue, queue_offset, wait=wait)
+
+    monkeypatch.setattr(ConsumeQueue, "log_offset", cold)
+    send(broker, "ann")
+    subscribe(broker, "ann")
+    clock.advance(5_000)
+    (before,) = broker.litelags.rows()
+    with pytest.raises(ColdRead):
+        broker.expire_lite(wait=False)
+    broker.expire_lite(wait=True)
+    (after,) = broker.litelags.rows()
+
+    assert (before.lag, before.oldest_age_ms) == (1, None)
+    assert (after.lag, after.oldest_age_ms) == (1, 5_000)
