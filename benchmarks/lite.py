@@ -13,10 +13,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from apps.engine.broker.core import Broker, open_broker
 from apps.engine.clock import SystemClock
+from apps.engine.codec.litenames import lite_topic
 from apps.engine.config import EngineConfig
 from apps.engine.failpoints import Failpoints
 from apps.engine.files.posix import PosixDisk
@@ -81,6 +83,7 @@ def measured(broker: Broker, topics: int, rounds: int) -> dict[str, float]:
     found["receive and acknowledge one, among 1"] = one_new(
         broker, names[:1], "small", rounds, group="small"
     )
+    found |= of_lag(broker, names, rounds)
     pauses = []
     for _ in range(3):
         begun = time.process_time()
@@ -92,14 +95,45 @@ def measured(broker: Broker, topics: int, rounds: int) -> dict[str, float]:
     return {name: round(figure, 1) for name, figure in found.items()}
 
 
+def of_lag(broker: Broker, names: list[str], rounds: int) -> dict[str, float]:
+    """Return what it costs to say how far groups are behind, and to keep that known."""
+    found: dict[str, float] = {}
+    for name in names:
+        send(broker, name)
+    synced(broker)
+    again = ["g"] * rounds
+    found["lag of a group that is behind in all"] = each(again, broker.litelags.rows)
+    found["its backlog by queue"] = each(again[:200], broker.backlog.rows)
+    found["its progress by queue"] = each(again[:200], broker.offsets.progress)
+    topic = lite_topic(PARENT.name, names[0])
+    found["one lite topic counted again, for two groups"] = each(
+        [topic] * rounds, broker.litelags.changed
+    )
+    before = peak_bytes()
+    say(broker, "new", names[:1], group="new")
+    answers: list[float] = []
+    known: list[int | None] = [None]
+    while known[-1] is None:
+        answers.append(once(lambda: known.append(broker.litelags.rows("new")[0].lag)))
+    found["answers until a new group is counted"] = len(answers)
+    found["one of them"] = statistics.median(answers) * 1e6
+    found["the longest of them"] = max(answers) * 1e6
+    found["memory of a lite topic that a group is behind in, bytes"] = (
+        peak_bytes() - before
+    ) / len(names)
+    return found
+
+
+def once(act: Callable[[], object]) -> float:
+    """Return the time of an act."""
+    begun = time.process_time()
+    act()
+    return time.process_time() - begun
+
+
 def each(items: list[str], act: Callable[[str], object]) -> float:
     """Return the median time of an act."""
-    times = []
-    for item in items:
-        begun = time.process_time()
-        act(item)
-        times.append(time.process_time() - begun)
-    return statistics.median(times) * 1e6
+    return statistics.median([once(partial(act, item)) for item in items]) * 1e6
 
 
 def one_new(broker: Broker, names: list[str], client: str, rounds: int, group: str = "g") -> float:

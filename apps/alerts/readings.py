@@ -65,15 +65,23 @@ def read(kinds: Collection[str], *, now_ms: int) -> Mapping[str, Values | None]:
 def _groups(now_ms: int) -> list[_Group]:
     seen_from = moment(now_ms - LOOK_KEPT_MS)
     rows = GroupSummary.objects.order_by().values_list(
-        "name", "lag", "looked_at", "oldest_age_ms", "blocked", "members", "refusal_rate"
+        "name",
+        "lag",
+        "retry_lag",
+        "looked_at",
+        "oldest_age_ms",
+        "blocked",
+        "members",
+        "refusal_rate",
     )
     found = []
-    for name, lag, looked_at, oldest_age_ms, blocked, members, refusal_rate in rows:
+    for name, lag, retry_lag, looked_at, oldest_age_ms, blocked, members, refusal_rate in rows:
         is_seen = looked_at is not None and looked_at >= seen_from
         found.append(
             _Group(
                 name=name,
-                lag=lag,
+                # A group that has read nothing yet is not behind: it has no part of a lag either.
+                lag=0 if lag is None and retry_lag is None else lag,
                 oldest_age_ms=oldest_age_ms if is_seen else None,
                 blocked=blocked if is_seen else None,
                 members=members if is_seen else None,
@@ -84,12 +92,11 @@ def _groups(now_ms: int) -> list[_Group]:
 
 
 def _lag(group: _Group) -> float | None:
-    # A group that has read nothing yet is not behind.
-    return group.lag or 0
+    return group.lag
 
 
 def _oldest_age_s(group: _Group) -> float | None:
-    if not group.lag:
+    if group.lag == 0:
         return 0
     return None if group.oldest_age_ms is None else group.oldest_age_ms / 1000
 
@@ -101,7 +108,7 @@ def _refusals(group: _Group) -> float | None:
 def _waiting_for_nobody(group: _Group) -> float | None:
     if group.members is None:
         return None
-    return 0 if group.members else group.lag or 0
+    return 0 if group.members else group.lag
 
 
 _OF_GROUP: Mapping[Kind, Callable[[_Group], float | None]] = MappingProxyType(

@@ -35,7 +35,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LitePage, LiteSubscription
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
@@ -207,6 +207,11 @@ class RemoteEngine:
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         """Return the clients of a group that have lite topics; see EngineControl."""
         found: tuple[LiteSubscription, ...] = self._ask("lite_subscriptions", group)
+        return found
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        """Return what one group or all have left to do in lite topics; see EngineControl."""
+        found: list[LiteBacklog] = self._ask("lite_backlog", group)
         return found
 
     def deliver_levels(self, messages_max: int = 1_000) -> LevelsDelivered:

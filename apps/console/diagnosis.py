@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 
 from apps.console.templatetags import mq
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.types import ClientSeen, GroupSpec
 from apps.groups.blocked import BlockedBy, BlockedQueue, is_idle
 
@@ -47,6 +48,7 @@ class Seen:
     members: Sequence[MemberState]
     clients: Sequence[ClientSeen]
     backlog: Sequence[QueueBacklog]
+    lites: Sequence[LiteBacklog]
     blocked: Sequence[BlockedQueue]
     locks: Sequence[QueueLockState]
     in_per_s: float | None
@@ -96,6 +98,8 @@ def _read(seen: Seen) -> Finding:
     for row in seen.backlog:
         if not row.topic.startswith("%RETRY%"):
             left[row.topic] = left.get(row.topic, 0) + row.max_offset - row.committed
+    for lites in seen.lites:
+        left[lites.topic] = left.get(lites.topic, 0) + (lites.lag or 0)
     details = [
         _("%(topic)s: nobody reads it, and %(count)s messages wait.")
         % {"topic": topic, "count": mq.count(lag)}
@@ -240,6 +244,7 @@ def _rates(seen: Seen) -> Finding:
         "out": mq.rate(seen.out_per_s),
     }
     lag = sum(row.max_offset - row.committed for row in seen.backlog)
+    lag += sum(lites.lag or 0 for lites in seen.lites)
     is_slow = lag > 0 and seen.in_per_s > seen.out_per_s * (1 + _NOISE) + _NOISE
     verdict = Verdict.TROUBLE if is_slow else Verdict.FINE
     return Finding(question=question, verdict=verdict.value, details=[figures])

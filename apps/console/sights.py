@@ -14,9 +14,9 @@ from apps.console.deathwatch import DeathsPicture
 from apps.console.freshness import State
 from apps.console.jobwatch import JobsPicture
 from apps.console.locks import LineRow, LockRow, LocksPicture, figures_of
-from apps.console.snapshot import GroupRow, Snapshot, Totals
+from apps.console.snapshot import GroupRow, Snapshot, Totals, lag_of_all
 from apps.console.sparklines import LastHourPicture, Line
-from apps.console.topicrows import TopicRow, sum_known
+from apps.console.topicrows import TopicRow, sum_known, sum_of_all
 
 _NO_LINE: Line = {"path": "", "peak": None}
 _NO_HISTORY: LastHourPicture = {
@@ -67,9 +67,8 @@ def _group(row: GroupRow, sight: Sight) -> GroupRow:
 
 def _totals(topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:
     held = [row["held"] for row in topics]
-    lags = [row["lag"] for row in groups if row["lag"] is not None]
     retries = [row["retry_lag"] for row in groups if row["retry_lag"] is not None]
-    lag = sum(lags) if lags else None
+    lag = lag_of_all(groups)
     return {
         "send_rate": sum_known(row["send_rate"] for row in topics),
         "consume_rate": sum_known(row["consume_rate"] for row in groups),
@@ -77,7 +76,7 @@ def _totals(topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:
         "lag": lag,
         "retry_lag": sum(retries) if retries else None,
         "lag_level": levels.level_of(lag).value,
-        "in_flight": sum(row["in_flight"] for row in groups),
+        "in_flight": sum_of_all(row["in_flight"] for row in groups),
         "parked": None,
         "topic_count": len(topics),
         "queue_count": sum(row["queue_count"] for row in topics),

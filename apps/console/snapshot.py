@@ -18,7 +18,7 @@ from apps.console.order import listed
 from apps.console.pipelines.watch import PipelinesPicture
 from apps.console.rates import RateWindow
 from apps.console.sparklines import LastHourPicture
-from apps.console.topicrows import SENT, TopicRow, TopicRows, sum_known
+from apps.console.topicrows import SENT, TopicRow, TopicRows, sum_known, sum_of_all
 from apps.console.transactions import TransactionsPicture
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
@@ -27,6 +27,7 @@ from apps.delays.selectors import Delays, delays_of
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import (
     ClientSeen,
@@ -42,21 +43,26 @@ CONSUMED = "consumed"
 REFUSED = "refused"
 
 _RETRIES = phrase_in("topic", "retries")
+_NOT_COUNTED = phrase("lite topics, not counted yet")
 _HAS_ROOM = phrase_in("room for sends", "yes")
 
 
 class ProgressRow(TypedDict):
-    """How far a group is in one queue; `kind` says of its own retry topic that it is one."""
+    """How far a group is in one queue; `kind` says of its own retry topic that it is one.
+
+    All lite topics of a parent are one row without a queue, whose `kind` says how many of them have
+    something left; offsets are numbers of their messages, and unknown until they are counted.
+    """
 
     id: str
     topic: str
-    queue: int
+    queue: int | None
     kind: Text
-    committed: int
-    delivered: int
-    in_flight: int
+    committed: int | None
+    delivered: int | None
+    in_flight: int | None
     max_offset: int
-    lag: int
+    lag: int | None
     consume_rate: float | None
 
 
@@ -64,14 +70,15 @@ class GroupRow(Members):
     """One group over all its queues; rates in messages a second.
 
     Progress begins with the first message: until then a group is its members, with unknown lag.
-    `retry_lag` is the part of `lag` that lies in its retry topic.
+    `retry_lag` is the part of `lag` that lies in its retry topic. Sums are unknown while one of
+    their parts is.
     """
 
     name: str
     topics: list[str]
-    delivered: int
-    committed: int
-    in_flight: int
+    delivered: int | None
+    committed: int | None
+    in_flight: int | None
     lag: int | None
     retry_lag: int | None
     lag_level: str
@@ -93,7 +100,7 @@ class Totals(TypedDict):
     lag: int | None
     retry_lag: int | None
     lag_level: str
-    in_flight: int
+    in_flight: int | None
     parked: int | None
     topic_count: int
     queue_count: int
@@ -130,6 +137,7 @@ class Reading:
     clients: Sequence[ClientSeen]
     members: Sequence[MemberState]
     backlog: Sequence[QueueBacklog]
+    lites: Sequence[LiteBacklog]
     locks: Sequence[QueueLockState]
     lines: list[LineRow]
     delays: Delays
@@ -146,6 +154,7 @@ def read(engine: EngineAPI, history: HistoryTail) -> Reading:
         clients=engine.clients(),
         members=engine.members(),
         backlog=engine.backlog(),
+        lites=engine.lite_backlog(),
         locks=engine.queue_locks(),
         lines=history.follow(engine),
         delays=delays_of(engine),
@@ -175,6 +184,10 @@ class Counters:
             if is_retry(progress):
                 found[SENT, progress.topic, progress.queue] = progress.max_offset
             found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
+        for lites in reading.lites:
+            found[SENT, lites.topic, None] = lites.arrived
+            if lites.passed is not None:
+                found[CONSUMED, lites.group, lites.topic, None] = lites.passed
         for one in reading.backlog:
             found[REFUSED, one.group, one.topic, one.queue] = one.refusals
         return found
@@ -240,16 +253,20 @@ def _group_rows(reading: Reading, rates: RateWindow, *, now_ms: int) -> list[Gro
     progress: dict[str, list[GroupProgress]] = {}
     for one in reading.progress:
         progress.setdefault(one.group, []).append(one)
+    lites: dict[str, list[LiteBacklog]] = {}
+    for row in reading.lites:
+        lites.setdefault(row.group, []).append(row)
     clients = by_group(reading.clients)
     states = {(one.group, one.client_id): one for one in reading.members}
     return [
         _group_row(
             name,
             progress.get(name, ()),
+            lites.get(name, ()),
             rates,
             members_of(clients.get(name, ()), states, now_ms=now_ms),
         )
-        for name in sorted(progress.keys() | clients.keys(), key=listed)
+        for name in sorted(progress.keys() | lites.keys() | clients.keys(), key=listed)
     ]
 
 
@@ -263,23 +280,28 @@ def _rates_of(backlog: Sequence[QueueBacklog], rates: RateWindow) -> Rates:
 
 
 def _group_row(
-    name: str, progress: Sequence[GroupProgress], rates: RateWindow, members: Members
+    name: str,
+    progress: Sequence[GroupProgress],
+    lites: Sequence[LiteBacklog],
+    rates: RateWindow,
+    members: Members,
 ) -> GroupRow:
     queues = [_progress_row(one, rates) for one in progress]
-    lag = sum(queue["lag"] for queue in queues) if queues else None
+    queues += [_lites_row(one, rates) for one in lites]
+    lag = sum_of_all(queue["lag"] for queue in queues) if queues else None
     consume_rate = sum_known(queue["consume_rate"] for queue in queues)
-    send_rate = sum_known(rates.rate((SENT, one.topic, one.queue)) for one in progress)
+    send_rate = sum_known(rates.rate((SENT, row["topic"], row["queue"])) for row in queues)
     trend = levels.trend_of(lag=lag, send_rate=send_rate, consume_rate=consume_rate)
-    topics = {one.topic for one in progress}
+    topics = {row["topic"] for row in queues}
     topics.update(*(member["topics"] for member in members["members"]))
     return {
         "name": name,
         "topics": sorted(topics),
-        "delivered": sum(queue["delivered"] for queue in queues),
-        "committed": sum(queue["committed"] for queue in queues),
-        "in_flight": sum(queue["in_flight"] for queue in queues),
+        "delivered": sum_of_all(queue["delivered"] for queue in queues),
+        "committed": sum_of_all(queue["committed"] for queue in queues),
+        "in_flight": sum_of_all(queue["in_flight"] for queue in queues),
         "lag": lag,
-        "retry_lag": retry_lag(progress) if progress else None,
+        "retry_lag": retry_lag(progress) if queues else None,
         "lag_level": levels.level_of(lag).value,
         "lag_trend": None if trend is None else trend.value,
         "lag_trend_said": levels.TREND_WORDS[trend],
@@ -301,6 +323,24 @@ def _progress_row(progress: GroupProgress, rates: RateWindow) -> ProgressRow:
         "max_offset": progress.max_offset,
         "lag": progress.max_offset - progress.committed,
         "consume_rate": rates.rate((CONSUMED, progress.group, progress.topic, progress.queue)),
+    }
+
+
+def _lites_row(lites: LiteBacklog, rates: RateWindow) -> ProgressRow:
+    kind = _NOT_COUNTED
+    if lites.topics_behind is not None:
+        kind = phrase("lite topics behind: %(count)s", count=f"{lites.topics_behind:,}")
+    return {
+        "id": f"{lites.topic}/",
+        "topic": lites.topic,
+        "queue": None,
+        "kind": kind,
+        "committed": lites.passed,
+        "delivered": None if lites.ready is None else lites.arrived - lites.ready,
+        "in_flight": lites.in_flight,
+        "max_offset": lites.arrived,
+        "lag": lites.lag,
+        "consume_rate": rates.rate((CONSUMED, lites.group, lites.topic, None)),
     }
 
 
@@ -341,11 +381,19 @@ def _disk_note(status: EngineStatus) -> Text:
     return phrase("%(percent)s %% used, %(holder)s blocks deletion", percent=used, holder=holder)
 
 
+def lag_of_all(groups: Sequence[GroupRow]) -> int | None:
+    """Return the lag of groups together; None where one is not counted yet, or none has read.
+
+    Without a group nothing is late: there is no lag to speak of, and that is not zero.
+    """
+    # Who has read nothing has no part of a lag either.
+    lags = [group["lag"] for group in groups if group["retry_lag"] is not None]
+    return sum_of_all(lags) if lags else None
+
+
 def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[GroupRow]) -> Totals:
     held = [topic["held"] for topic in topics]
-    # Without a group nothing is late: there is no lag to speak of, and that is not zero.
-    lags = [group["lag"] for group in groups if group["lag"] is not None]
-    lag = sum(lags) if lags else None
+    lag = lag_of_all(groups)
     return {
         # Not the count of appended records: the journal of acknowledgements is among them.
         "send_rate": sum_known(topic["send_rate"] for topic in topics),
@@ -353,9 +401,9 @@ def _totals(reading: Reading, topics: Sequence[TopicRow], groups: Sequence[Group
         "consume_rate": sum_known(group["consume_rate"] for group in groups),
         "held": None if None in held else sum(count for count in held if count is not None),
         "lag": lag,
-        "retry_lag": retry_lag(reading.progress) if lags else None,
+        "retry_lag": None if lag is None else retry_lag(reading.progress),
         "lag_level": levels.level_of(lag).value,
-        "in_flight": sum(group["in_flight"] for group in groups),
+        "in_flight": sum_of_all(group["in_flight"] for group in groups),
         "parked": reading.status.parked,
         "topic_count": len(topics),
         "queue_count": sum(topic["queue_count"] for topic in topics),

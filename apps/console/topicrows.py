@@ -114,6 +114,12 @@ def _row(spec: TopicSpec, ranges: Ranges, rates: RateWindow, *, now_ms: int) -> 
     }
 
 
+def sum_of_all(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of counts; None where one of them is not known."""
+    found = list(counts)
+    return None if None in found else sum(count for count in found if count is not None)
+
+
 def sum_known(rates: Iterable[float | None]) -> float | None:
     """Return the sum of what is known; None when nothing is.
 

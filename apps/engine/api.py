@@ -27,7 +27,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
@@ -221,6 +221,16 @@ class EngineControl(Protocol):
         """Return the clients of a group that have lite topics, by client id. Raises InvalidName."""
         ...
 
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        """Return what one group or all have left to do in lite topics, by group and parent.
+
+        `backlog` and `group_progress` have none of it. A group counts with all lite topics of a
+        parent once it has read one of them or a client of it is subscribed to one; where it has
+        read nothing, as much as it would be given: all where a client is subscribed, else as was
+        decided about where the group begins.
+        """
+        ...
+
     def deliver_levels(self, messages_max: int = 1_000) -> Later[LevelsDelivered]:
         """Deliver what is due in the delay levels, up to so many messages; safe to repeat.
 
@@ -401,12 +411,16 @@ class EngineAPI(EngineControl, Protocol):
         delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         """Give messages back, visible again after `delay_ms`. `epoch` is that of `ack`.
 
         Without `delay_ms` the delay is that of `delay_level`, and without both what the group's
         retry policy says; level -1 makes them dead letters at once, and so does a failure more
         than the group allows.
+
+        Where it is no failure they are put off: the attempt counts for nothing, and the next one
+        has its number. That goes with `delay_ms` alone; raises InvalidArgument for anything else.
         """
         ...
 

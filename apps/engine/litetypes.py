@@ -6,8 +6,8 @@ from enum import StrEnum
 from apps.engine.types import ConsumeFrom, LiteModel
 
 __all__ = [
-    "LiteAction", "LiteModel", "LitePage", "LiteSubscription", "LiteSync", "LiteSynced",
-    "LiteTopic",
+    "LiteAction", "LiteBacklog", "LiteModel", "LitePage", "LiteSubscription", "LiteSync",
+    "LiteSynced", "LiteTopic",
 ]  # fmt: skip
 
 
@@ -26,7 +26,9 @@ class LiteSync:
 
     `begin` is where the group begins in a lite topic that it has no progress in. Without it an
     ADD begins as the group says; a REPLACE, which tells again what a broker may have forgotten,
-    at the first message. `begin_ms` goes with TIMESTAMP, wall time. A CLEAR has no names.
+    at the first message. `begin_ms` goes with TIMESTAMP, wall time. In the place of `begin` it may
+    be at `begin_offset`, or have the last `begin_tail` messages before it; both end at what is
+    there. A CLEAR has no names.
     """
 
     group: str
@@ -36,6 +38,8 @@ class LiteSync:
     names: tuple[str, ...] = ()
     begin: ConsumeFrom | None = None
     begin_ms: int | None = None
+    begin_offset: int | None = None
+    begin_tail: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,3 +93,28 @@ class LiteSubscription:
     count: int
     seen_ms: int
     lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteBacklog:
+    """What a group has left to do in all lite topics of the parent `topic`.
+
+    `lag` messages, in `topics_behind` of them; `in_flight` are handed out, and `ready` are with
+    nobody. `oldest_age_ms` is the age of the oldest of them, None without one. `arrived` grows by
+    one with each message of any of them, and begins at some number when the store is opened. What
+    is not known is None, never 0: a group that is new to the parent is counted within some answers.
+    """
+
+    group: str
+    topic: str
+    arrived: int
+    lag: int | None
+    topics_behind: int | None
+    in_flight: int | None
+    ready: int | None
+    oldest_age_ms: int | None
+
+    @property
+    def passed(self) -> int | None:
+        """Return how many of those that `arrived` the group is done with."""
+        return None if self.lag is None else self.arrived - self.lag

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from apps.engine.grouptypes import QueueBacklog
+from apps.engine.litetypes import LiteBacklog
 
 # Long enough to smooth batches and commits every 5 s, short enough to see a stop.
 WINDOW_MS = 30_000
@@ -17,6 +18,8 @@ PAUSE_MS_MAX = 60_000
 APART_MS_MIN = 1_000
 
 Key = tuple[str, str, int]
+# In the place of a queue's number: all lite topics of the topic.
+_LITES = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,31 +48,45 @@ class Looks:
         # Replaced whole, so that a reader in another thread has one or the other.
         self._looks: tuple[_Look, ...] = ()
 
-    def take(self, rows: Iterable[QueueBacklog], *, now_ms: int) -> None:
+    def take(
+        self, rows: Iterable[QueueBacklog], lites: Iterable[LiteBacklog] = (), *, now_ms: int
+    ) -> None:
         """Remember a look at a moment of the monotonic clock."""
         offsets = {(r.group, r.topic, r.queue): (r.committed, r.max_offset) for r in rows}
+        for one in lites:
+            if one.passed is not None:
+                offsets[one.group, one.topic, _LITES] = (one.passed, one.arrived)
         kept = [look for look in self._looks if now_ms - look.taken_ms <= WINDOW_MS]
         self._looks = (*kept, _Look(now_ms, offsets))
 
     def pace(self, row: QueueBacklog, *, now_ms: int) -> Pace:
         """Return how fast a queue goes that was just read."""
         key = (row.group, row.topic, row.queue)
-        lag = row.max_offset - row.committed
+        return self._pace(key, row.committed, row.max_offset, now_ms)
+
+    def pace_of_lites(self, row: LiteBacklog, *, now_ms: int) -> Pace:
+        """Return how fast the lite topics of a parent go together that were just read."""
+        if row.passed is None:
+            return Pace(in_per_s=None, out_per_s=None, drain_ms=None)
+        return self._pace((row.group, row.topic, _LITES), row.passed, row.arrived, now_ms)
+
+    def _pace(self, key: Key, committed: int, max_offset: int, now_ms: int) -> Pace:
+        lag = max_offset - committed
         for look in self._looks:
             elapsed_ms = now_ms - look.taken_ms
             before = look.offsets.get(key)
             if before is not None and APART_MS_MIN <= elapsed_ms <= PAUSE_MS_MAX:
-                committed, max_offset = before
-                if row.committed >= committed and row.max_offset >= max_offset:
+                committed_before, max_offset_before = before
+                if committed >= committed_before and max_offset >= max_offset_before:
                     return _pace(
                         lag,
-                        in_per_s=(row.max_offset - max_offset) * 1000 / elapsed_ms,
-                        out_per_s=(row.committed - committed) * 1000 / elapsed_ms,
+                        in_per_s=(max_offset - max_offset_before) * 1000 / elapsed_ms,
+                        out_per_s=(committed - committed_before) * 1000 / elapsed_ms,
                     )
         return _pace(lag, in_per_s=None, out_per_s=None)
 
 
-def together(lag: int, paces: Iterable[Pace]) -> Pace:
+def together(lag: int | None, paces: Iterable[Pace]) -> Pace:
     """Return the pace of several queues as one; what is unknown of one makes no other unknown."""
     known = [
         (pace.in_per_s, pace.out_per_s)
@@ -85,16 +102,16 @@ def together(lag: int, paces: Iterable[Pace]) -> Pace:
     )
 
 
-def drain_ms(lag: int, *, in_per_s: float | None, out_per_s: float | None) -> int | None:
+def drain_ms(lag: int | None, *, in_per_s: float | None, out_per_s: float | None) -> int | None:
     """Return in which time a backlog is gone; see Pace."""
-    if lag <= 0:
+    if lag is not None and lag <= 0:
         return 0
-    if in_per_s is None or out_per_s is None or out_per_s <= in_per_s:
+    if lag is None or in_per_s is None or out_per_s is None or out_per_s <= in_per_s:
         return None
     return int(lag * 1000 / (out_per_s - in_per_s))
 
 
-def _pace(lag: int, *, in_per_s: float | None, out_per_s: float | None) -> Pace:
+def _pace(lag: int | None, *, in_per_s: float | None, out_per_s: float | None) -> Pace:
     return Pace(
         in_per_s=in_per_s,
         out_per_s=out_per_s,

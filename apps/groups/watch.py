@@ -36,7 +36,7 @@ class BacklogWatch:
         if started_ms < self._rest_until_ms:
             return
         backlog = engine.backlog()
-        self._looks.take(backlog, now_ms=started_ms)
+        self._looks.take(backlog, engine.lite_backlog(), now_ms=started_ms)
         found = blocked_queues(backlog, engine.members(), now_ms=self._clock.wall_ms())
         self._alarms.take(found)
         ended_ms = self._clock.monotonic_ms()

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from apps.core.moments import moment
 from apps.metrics import readings
-from apps.metrics.readings import GroupReading, Reading
+from apps.metrics.readings import GroupReading, Reading, known_sum
 
 Columns: TypeAlias = dict[str, object]
 """Values of a row by column; their types are the model's."""
@@ -49,11 +49,11 @@ def store_columns(now: Reading, before: Reading | None) -> Columns:
         **_counts(
             sent=sum(found.sent for found in topics),
             held=sum(found.held for found in topics),
-            committed=sum(found.committed for found in groups),
-            delivered=sum(found.delivered for found in groups),
-            in_flight=sum(found.in_flight for found in groups),
+            committed=known_sum(found.committed for found in groups),
+            delivered=known_sum(found.delivered for found in groups),
+            in_flight=known_sum(found.in_flight for found in groups),
             # Without a group nothing is late: there is no lag to speak of, and that is not zero.
-            lag=sum(found.lag for found in groups) if groups else None,
+            lag=known_sum(found.lag for found in groups) if groups else None,
             log_bytes=now.log_bytes,
             disk_percent=now.disk_percent,
             **_looks_of_all(now),

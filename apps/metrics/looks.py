@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from apps.engine.grouptypes import MemberState, QueueBacklog
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.types import ClientSeen, QueueRange
 from apps.groups.blocked import blocked_queues
 from apps.groups.retrytopics import group_of
@@ -43,11 +44,11 @@ class Look:
     ordered: frozenset[str] = frozenset()
     dead_letters: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, key: GroupKey, *, lag: int) -> LookOfGroup:
+    def of(self, key: GroupKey, *, lag: int | None) -> LookOfGroup:
         """Return what was seen of a group in a topic that is `lag` messages behind there."""
         group, topic = key
         return LookOfGroup(
-            oldest_age_ms=self.ages_ms.get(key) if lag else 0,
+            oldest_age_ms=0 if lag == 0 else self.ages_ms.get(key),
             blocked=self.blocked.get(key, 0),
             members=self.members(group)
             if group_of(topic) == group
@@ -73,9 +74,12 @@ def look_of(
     clients: Iterable[ClientSeen],
     dead_letters: Mapping[str, Sequence[QueueRange]],
     now_ms: int,
+    lites: Iterable[LiteBacklog] = (),
 ) -> Look:
     """Sum up what the engine said by group and topic; `dead_letters` is by group."""
-    ages_ms: dict[GroupKey, int] = {}
+    ages_ms: dict[GroupKey, int] = {
+        (row.group, row.topic): row.oldest_age_ms for row in lites if row.oldest_age_ms is not None
+    }
     refusals: Counter[GroupKey] = Counter()
     for row in backlog:
         key = row.group, row.topic

@@ -6,6 +6,7 @@ Pure: knows values, no row and no clock.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.types import EngineStatus, GroupProgress, TopicTotal
 from apps.metrics.looks import Look, LookOfGroup
 
@@ -30,13 +31,16 @@ class TopicReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReading:
-    """A group's progress in one topic, over the queues it has touched."""
+    """A group's progress in one topic, over the queues it has touched, or over its lite topics.
+
+    What is not known is None: a group that is new to many lite topics is counted after a while.
+    """
 
     queue_count: int
-    committed: int
-    delivered: int = 0
-    in_flight: int = 0
-    lag: int = 0
+    committed: int | None
+    delivered: int | None = 0
+    in_flight: int | None = 0
+    lag: int | None = 0
     look: LookOfGroup | None = None
     """None where nobody looked."""
 
@@ -62,9 +66,13 @@ def reading_of(
     status: EngineStatus,
     totals: Mapping[str, TopicTotal],
     progress: Iterable[GroupProgress],
+    lites: Iterable[LiteBacklog] = (),
     look: Look | None = None,
 ) -> Reading:
-    """Sum up what the engine said; topics of the product's own are left out."""
+    """Sum up what the engine said; topics of the product's own are left out.
+
+    A parent's own queues hold nothing, so what a group has in it is what it has in its lite topics.
+    """
     queues: dict[GroupKey, list[GroupProgress]] = {}
     for row in progress:
         if not row.topic.startswith(SYSTEM_PREFIX):
@@ -76,7 +84,10 @@ def reading_of(
             for topic, found in totals.items()
             if not topic.startswith(SYSTEM_PREFIX)
         },
-        groups={key: _group_reading(key, found, look) for key, found in queues.items()},
+        groups={
+            **{key: _group_reading(key, found, look) for key, found in queues.items()},
+            **{(row.group, row.topic): _lite_reading(row, look) for row in lites},
+        },
         log_bytes=status.written_offset - status.log_start,
         disk_percent=_disk_percent(status),
         look=look,
@@ -100,7 +111,7 @@ def consume_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, flo
 
 def arrive_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, float | None]:
     """Return messages that came for the group a second, as `consume_rates` does."""
-    return _group_rates(now, before, lambda found: found.committed + found.lag)
+    return _group_rates(now, before, _arrived)
 
 
 def refusal_rates(now: Reading, before: Reading | None) -> Mapping[GroupKey, float | None]:
@@ -146,6 +157,29 @@ def _group_reading(
         lag=lag,
         look=None if look is None else look.of(key, lag=lag),
     )
+
+
+def _lite_reading(row: LiteBacklog, look: Look | None) -> GroupReading:
+    return GroupReading(
+        queue_count=0,
+        committed=row.passed,
+        delivered=None if row.ready is None else row.arrived - row.ready,
+        in_flight=row.in_flight,
+        lag=row.lag,
+        look=None if look is None else look.of((row.group, row.topic), lag=row.lag),
+    )
+
+
+def _arrived(found: GroupReading) -> int | None:
+    if found.committed is None or found.lag is None:
+        return None
+    return found.committed + found.lag
+
+
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of counts; None where one is not known, for it may be any."""
+    found = list(counts)
+    return None if None in found else sum(count for count in found if count is not None)
 
 
 def _disk_percent(status: EngineStatus) -> int | None:

@@ -1,5 +1,7 @@
 """Take samples, roll them up, delete what is old: bounded steps, safe to run twice at once."""
 
+from collections.abc import Sequence
+
 from django.db import transaction
 
 from apps.bridge import engine as bridge
@@ -9,6 +11,7 @@ from apps.core.moments import moment, ms_of
 from apps.engine.api import EngineControl
 from apps.engine.clock import Clock
 from apps.engine.codec.layout import DEAD_LETTER_PREFIX
+from apps.engine.litetypes import LiteBacklog
 from apps.metrics import looks, readings, rollups, summaries
 from apps.metrics.columns import group_rows, store_columns, topic_rows
 from apps.metrics.looks import Look, LookOfGroup
@@ -60,22 +63,28 @@ def sample(*, clock: Clock) -> Step:
 
 
 def _read(clock: Clock) -> Reading:
-    status, totals, progress = bridge.call(
-        lambda engine: (engine.status(), engine.topic_totals(), engine.group_progress())
+    status, totals, progress, lites = bridge.call(
+        lambda engine: (
+            engine.status(),
+            engine.topic_totals(),
+            engine.group_progress(),
+            engine.lite_backlog(),
+        )
     )
     taken_ms = clock.wall_ms()
     slot_ms = FINE.slot_ms(taken_ms)
     look: Look | None = None
     if looks.is_due(slot_ms=slot_ms, slot_length_ms=FINE.ms, rows=len(progress)):
-        look = bridge.call(lambda engine: _look(engine, taken_ms))
+        look = bridge.call(lambda engine: _look(engine, lites, taken_ms))
     return readings.reading_of(
-        taken_ms=taken_ms, status=status, totals=totals, progress=progress, look=look
+        taken_ms=taken_ms, status=status, totals=totals, progress=progress, lites=lites, look=look
     )
 
 
-def _look(engine: EngineControl, now_ms: int) -> Look:
+def _look(engine: EngineControl, lites: Sequence[LiteBacklog], now_ms: int) -> Look:
     return looks.look_of(
         backlog=engine.backlog(),
+        lites=lites,
         members=engine.members(),
         clients=engine.clients(),
         dead_letters={
@@ -150,7 +159,7 @@ def _reading_before(slot_ms: int) -> Reading | None:
             (group, topic): GroupReading(
                 queue_count=queue_count,
                 committed=committed,
-                lag=lag or 0,
+                lag=lag,
                 look=None if refusals is None else _refused(refusals),
             )
             for group, topic, queue_count, committed, lag, refusals in (

@@ -15,7 +15,7 @@ from apps.groups.retrytopics import group_of
 from apps.metrics import readings
 from apps.metrics.models import GroupSummary, TopicSummary
 from apps.metrics.models.summaries import Summary
-from apps.metrics.readings import GroupReading, Reading, TopicReading
+from apps.metrics.readings import GroupReading, Reading, TopicReading, known_sum
 from apps.topics.models import Topic
 
 # A list shows these; the page of the group has all.
@@ -99,7 +99,7 @@ def _group(
     rates: Mapping[str, float | None],
 ) -> GroupSummary:
     look = now.look
-    lag = sum(reading.lag for reading in topics.values()) if topics else None
+    lag = known_sum(reading.lag for reading in topics.values()) if topics else None
     wanted = {topic for topic in topics if group_of(topic) is None}
     if look is not None:
         wanted.update(*look.topics.get(name, {}).values())
@@ -111,8 +111,8 @@ def _group(
         topic_count=len(wanted),
         queue_count=sum(reading.queue_count for reading in topics.values()),
         is_ordered=is_ordered,
-        committed=sum(reading.committed for reading in topics.values()) if topics else None,
-        in_flight=sum(reading.in_flight for reading in topics.values()) if topics else None,
+        committed=known_sum(one.committed for one in topics.values()) if topics else None,
+        in_flight=known_sum(one.in_flight for one in topics.values()) if topics else None,
         lag=lag,
         retry_lag=_retry_lag(name, topics),
         consume_rate=rates["consume_rate"],
@@ -158,7 +158,7 @@ def _topic(
     known: tuple[str, str, int] | None,
 ) -> TopicSummary:
     kind, cleanup, queue_count = known or ("", "", None)
-    lags = [reading.lag for reading in readers]
+    lag = known_sum(reading.lag for reading in readers) if readers else None
     seen = [reading.look for reading in readers if reading.look is not None]
     return TopicSummary(
         name=name,
@@ -170,8 +170,8 @@ def _topic(
         held=found.held,
         send_rate=rate,
         group_count=len(readers),
-        lag=sum(lags) if lags else None,
-        lag_max=max(lags, default=None),
+        lag=lag,
+        lag_max=None if lag is None else max(reading.lag or 0 for reading in readers),
         oldest_age_ms=_oldest(readers),
         blocked=None if now.look is None else sum(one.blocked for one in seen),
     )
@@ -189,7 +189,7 @@ def _by_group(
 def _retry_lag(name: str, topics: Mapping[str, GroupReading]) -> int | None:
     if not topics:
         return None
-    return sum(reading.lag for topic, reading in topics.items() if group_of(topic) == name)
+    return sum(reading.lag or 0 for topic, reading in topics.items() if group_of(topic) == name)
 
 
 def _oldest(found: Iterable[GroupReading]) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from apps.engine.broker.retrypolicy import check_put_off
 from apps.engine.codec.batch import stamp, starts_of
 from apps.engine.codec.check import check_batch
 from apps.engine.codec.ids import host_bytes
@@ -397,14 +398,21 @@ class FakeEngine(CareVerbs, LiteVerbs, Readings):
         delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         self._check_epoch(group, handles, epoch)
+        check_put_off(delay_level, delay_ms, is_failure=is_failure)
         results = []
         for handle in handles:
             outcome, lease, offsets = self._claim(group, handle)
             if lease is not None:
                 lease.offsets -= offsets
                 for offset in offsets:
+                    if not is_failure:
+                        key = (group, lease.place, offset)
+                        self._attempts[key] = lease.attempt - 1
+                        self._not_before[key] = self._clock.wall_ms() + (delay_ms or 0)
+                        continue
                     record = self._queues[lease.place][offset]
                     failures = decode_record(record, 0).reconsume_times + lease.attempt - 1
                     if is_dead(failures, delay_level):

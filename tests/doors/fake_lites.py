@@ -17,6 +17,7 @@ from apps.engine.errors import (
 from apps.engine.limits import LITE_SILENT_MS, LITE_SUBSCRIPTIONS_MAX
 from apps.engine.litetypes import (
     LiteAction,
+    LiteBacklog,
     LiteModel,
     LitePage,
     LiteSubscription,
@@ -70,6 +71,14 @@ class FakeSets:
         return sum(
             name in names for key, names in self._sets.items() if self._parents[key] == parent
         )
+
+    def reads(self) -> dict[tuple[str, str], set[str]]:
+        """Return the names that clients have, by group and parent."""
+        self._forget_silent()
+        found: dict[tuple[str, str], set[str]] = {}
+        for (group, client_id), names in self._sets.items():
+            found.setdefault((group, self._parents[group, client_id]), set()).update(names)
+        return found
 
     def of_group(self, group: str, lag_of: Callable[[str], int]) -> tuple[LiteSubscription, ...]:
         self._forget_silent()
@@ -201,20 +210,33 @@ class LiteVerbs:
             self._parent(request.topic)
         if not request.client_id:
             raise InvalidArgument("a client that subscribes says who it is")
+        if [request.begin, request.begin_offset, request.begin_tail].count(None) < 2:
+            raise InvalidArgument("a subscription begins at one place")
         topics = {name: lite_topic(request.topic, name) for name in request.names}
         spec = self.catalog.groups.get(request.group)
         model = LiteModel.SHARED if spec is None else spec.lite_model
         answer, new = self._sets.sync(request, is_exclusive=model is LiteModel.EXCLUSIVE)
-        begin = request.begin
-        if begin is None and spec is not None and request.action is LiteAction.ADD:
-            begin = spec.consume_from
-        for name in new if begin is ConsumeFrom.LAST else ():
+        for name in new:
             place = (topics[name], 0)
-            self._settled.setdefault(
-                (request.group, place), set(range(len(self._queues.get(place, []))))
-            )
+            length = len(self._queues.get(place, []))
+            begin = self._begin_of(request, length)
+            if begin is not None and length:
+                self._settled.setdefault((request.group, place), set(range(begin)))
         self._wake()
         return answer
+
+    def _begin_of(self, request: LiteSync, length: int) -> int | None:
+        """Return where a group begins in a queue so long; None where it is just read."""
+        said = [request.begin, request.begin_offset, request.begin_tail]
+        spec = self.catalog.groups.get(request.group)
+        begin = request.begin
+        if said == [None] * 3 and spec is not None and request.action is LiteAction.ADD:
+            begin = spec.consume_from
+        if request.begin_offset is not None:
+            return min(request.begin_offset, length)
+        if request.begin_tail is not None:
+            return max(0, length - request.begin_tail)
+        return length if begin is ConsumeFrom.LAST else None
 
     def _lites_of(self, parent: str) -> Iterator[tuple[str, str]]:
         for topic, _ in list(self._queues):
@@ -249,3 +271,44 @@ class LiteVerbs:
             return len(set(range(len(self._queues.get((topic, 0), ())))) - settled)
 
         return self._sets.of_group(group, lag_of)
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        subscribed = self._sets.reads()
+        read = {
+            (name, parts[0])
+            for name, (topic, _) in self._settled
+            if (parts := lite_parts(topic)) is not None
+        }
+        return [
+            self._lite_backlog_of(name, parent, subscribed.get((name, parent), set()))
+            for name, parent in sorted(read | subscribed.keys())
+            if group in (None, name) and parent in self.catalog.topics
+        ]
+
+    def _lite_backlog_of(self, group: str, parent: str, subscribed: set[str]) -> LiteBacklog:
+        spec = self.catalog.groups.get(group)
+        begins_last = spec is not None and spec.consume_from is ConsumeFrom.LAST
+        left: dict[Place, set[int]] = {}
+        for name, topic in self._lites_of(parent):
+            is_read = (group, (topic, 0)) in self._settled
+            if begins_last and not is_read and name not in subscribed:
+                continue
+            settled = self._settled.get((group, (topic, 0)), set())
+            left[topic, 0] = set(range(len(self._queues[topic, 0]))) - settled
+        out = sum(len(self._out(group, place) & offsets) for place, offsets in left.items())
+        lag = sum(map(len, left.values()))
+        stored_ms = [
+            decode_record(self._queues[place][min(offsets)], 0).store_time_ms
+            for place, offsets in left.items()
+            if offsets
+        ]
+        return LiteBacklog(
+            group=group,
+            topic=parent,
+            arrived=sum(len(self._queues[topic, 0]) for _, topic in self._lites_of(parent)),
+            lag=lag,
+            topics_behind=len(stored_ms),
+            in_flight=out,
+            ready=lag - out,
+            oldest_age_ms=self._clock.wall_ms() - min(stored_ms) if stored_ms else None,
+        )

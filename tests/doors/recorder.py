@@ -19,7 +19,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
     Begun,
@@ -105,10 +105,17 @@ class Recorder:
         delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         self._asked("nack")
         return await self._engine.nack(
-            group, handles, delay_ms=delay_ms, delay_level=delay_level, reason=reason, epoch=epoch
+            group,
+            handles,
+            delay_ms=delay_ms,
+            delay_level=delay_level,
+            reason=reason,
+            epoch=epoch,
+            is_failure=is_failure,
         )
 
     async def send_back(
@@ -241,6 +248,9 @@ class Recorder:
 
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         return self._engine.lite_subscriptions(group)
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        return self._engine.lite_backlog(group)
 
     async def leave(self, group: str, client_id: str) -> None:
         self._asked("leave")

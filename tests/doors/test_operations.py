@@ -21,6 +21,7 @@ from apps.doors.http.routing import ROWS
 from apps.doors.http.settings import DoorSettings
 from apps.engine.clock import SystemClock
 from apps.engine.grouptypes import QueueBacklog
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.retentiontypes import CompactionStatus
 from tests.doors.asgi import Client, Response
 from tests.doors.fake_engine import ManualClock
@@ -209,6 +210,40 @@ def test_an_age_nobody_knows_is_no_sample(engine: Recorder) -> None:
         "done": 0,
         "mixed": 70,
     }
+
+
+def test_lite_topics_are_told_once_for_their_parent(
+    engine: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = LiteBacklog(
+        group="phones", topic="inbox", arrived=2_000, lag=1_204, topics_behind=312, in_flight=4,
+        ready=1_200, oldest_age_ms=40_000,
+    )  # fmt: skip
+    unknown = LiteBacklog(
+        group="new", topic="inbox", arrived=2_000, lag=None, topics_behind=None, in_flight=None,
+        ready=None, oldest_age_ms=None,
+    )  # fmt: skip
+    monkeypatch.setattr(engine, "lite_backlog", lambda: [unknown, known])
+    # Somebody has read the parent's own queues, in which there is nothing.
+    rows = [dataclasses.replace(backlog_row("phones", 0, age_ms=None, lag=0), topic="inbox")]
+
+    found = {
+        name: samples_of(engine, rows, name)
+        for name in (
+            "rocketmq_consumer_lag_messages",
+            "rocketmq_consumer_inflight_messages",
+            "rocketmq_consumer_ready_messages",
+            "rocketmq_consumer_lag_latency",
+            "mqweb_lite_topics_behind",
+        )
+    }
+
+    labels = {"consumer_group": "phones", "topic": "inbox"}
+    assert found == {
+        name: [(labels, value)]
+        for name, value in zip(found, (1_204, 4, 1_200, 40_000, 312), strict=True)
+    }
+    assert samples_of(engine, rows, "rocketmq_consumer_group_number") == [({}, 2)]
 
 
 def test_a_metric_has_a_bounded_number_of_series_and_says_what_was_left_out(

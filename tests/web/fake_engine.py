@@ -18,7 +18,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LitePage, LiteSubscription, LiteTopic
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteTopic
 from apps.engine.types import (
     CatalogSnapshot,
     ClientSeen,
@@ -53,6 +53,7 @@ class FakeEngine(FakeCare, FakeOperators):
         self.rebalanced: list[Rebalance] = []
         self.rebalance_reasons: list[str] = []
         self.left_to_do: list[QueueBacklog] = []
+        self.left_in_lites: list[LiteBacklog] = []
         self.lites: dict[str, list[LiteTopic]] = {}
         self.subscribed: dict[str, list[LiteSubscription]] = {}
         self.store_id = "fa4e" * 8
@@ -101,6 +102,9 @@ class FakeEngine(FakeCare, FakeOperators):
 
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         return tuple(self.subscribed.get(group, []))
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        return [row for row in self.left_in_lites if group in (None, row.group)]
 
     def clients(self, group: str | None = None) -> list[ClientSeen]:
         return [client for client in self.seen if group in (None, client.group)]

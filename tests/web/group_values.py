@@ -1,6 +1,8 @@
 """Values of groups as an engine would give them, for tests of the control plane."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from apps.engine.grouptypes import (
     BlockedHead,
@@ -12,6 +14,7 @@ from apps.engine.grouptypes import (
     Rebalance,
     Subscription,
 )
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.types import FilterType, MessageModel, Strategy
 
 NOW_MS = 1_763_000_000_000
@@ -159,3 +162,21 @@ class HandClock:
 
     def monotonic_ms(self) -> int:
         return 5_000 + self.now_ms
+
+
+def left_in_lites(
+    group: str, topic: str = "inbox", *, lag: int | None = 1_204, **changes: Any
+) -> LiteBacklog:
+    """Build what a group has left to do in lite topics: the oldest is 40 s old, in 312 of them."""
+    is_known = lag is not None
+    row = LiteBacklog(
+        group=group,
+        topic=topic,
+        arrived=2_000,
+        lag=lag,
+        topics_behind=312 if is_known else None,
+        in_flight=4 if is_known else None,
+        ready=1_200 if is_known else None,
+        oldest_age_ms=40_000 if is_known else None,
+    )
+    return replace(row, **changes)

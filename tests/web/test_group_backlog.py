@@ -15,7 +15,14 @@ from apps.groups.rates import PAUSE_MS_MAX, WINDOW_MS, Looks, Pace, together
 from apps.groups.watch import BacklogWatch
 from tests.web.conftest import Api
 from tests.web.fake_engine import FakeEngine, progress
-from tests.web.group_values import NOW_MS, HandClock, left_to_do, member, wants
+from tests.web.group_values import (
+    NOW_MS,
+    HandClock,
+    left_in_lites,
+    left_to_do,
+    member,
+    wants,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -336,7 +343,68 @@ def test_lag_tells_what_the_engine_knows_and_leaves_the_unknown_null(
         "out_per_s": None,
         "drain_ms": None,
         "retry_lag": "0",
+        "lite_lag": "0",
     }
+    assert body["lites"] == []
+
+
+def test_lag_tells_what_is_left_in_lite_topics_once_for_their_parent(
+    api: Api, engine: FakeEngine
+) -> None:
+    engine.left_to_do = [left_to_do("g", "a", 0, max_offset=5, oldest_age_ms=1_000)]
+    engine.left_in_lites = [left_in_lites("g"), left_in_lites("other", lag=7)]
+
+    body = api.get("/groups/g/lag").json()
+
+    assert body["lites"] == [
+        {
+            "topic": "inbox",
+            "lag": "1204",
+            "topics_behind": 312,
+            "in_flight": 4,
+            "ready": "1200",
+            "oldest_age_ms": 40_000,
+            "in_per_s": None,
+            "out_per_s": None,
+            "drain_ms": None,
+        }
+    ]
+    total = body["total"]
+    assert (total["lag"], total["lite_lag"], total["oldest_age_ms"]) == ("1209", "1204", 40_000)
+
+
+def test_lite_topics_that_are_not_counted_yet_make_the_whole_unknown(
+    api: Api, engine: FakeEngine
+) -> None:
+    engine.left_to_do = [left_to_do("g", "a", 0, max_offset=5, oldest_age_ms=1_000)]
+    engine.left_in_lites = [left_in_lites("g", lag=None)]
+
+    lag, group = api.get("/groups/g/lag").json(), api.get("/groups/g").json()
+
+    assert [lag["lites"][0][name] for name in ("lag", "topics_behind", "ready")] == [None] * 3
+    assert [lag["total"][name] for name in ("lag", "lite_lag", "oldest_age_ms")] == [None] * 3
+    assert (group["lag"], group["in_flight"]) == (None, None)
+
+
+def test_a_group_that_reads_nothing_but_lite_topics_is_behind_in_them(
+    api: Api, engine: FakeEngine
+) -> None:
+    engine.left_in_lites = [left_in_lites("g")]
+
+    group = api.get("/groups/g").json()
+
+    assert (group["lag"], group["in_flight"], group["topics"]) == ("1204", 4, ["inbox"])
+
+
+def test_the_pace_of_lite_topics_is_of_messages_that_came_and_that_are_done(looks: Looks) -> None:
+    looks.take([], [left_in_lites("g", lag=100), left_in_lites("h", lag=None)], now_ms=0)
+
+    pace = looks.pace_of_lites(left_in_lites("g", lag=80, arrived=2_010), now_ms=5_000)
+    unknown = looks.pace_of_lites(left_in_lites("h", lag=80), now_ms=5_000)
+
+    # 10 came within 5 s, 30 were done, 80 are left.
+    assert pace == Pace(in_per_s=2.0, out_per_s=6.0, drain_ms=20_000)
+    assert unknown == Pace(in_per_s=None, out_per_s=None, drain_ms=None)
 
 
 def test_lag_tells_the_pace_the_broker_has_seen(

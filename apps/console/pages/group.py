@@ -33,7 +33,8 @@ from apps.engine.limits import GROUP_MEMBERS_MAX
 from apps.engine.types import GroupSpec, Strategy
 from apps.groups import selectors
 from apps.groups.blocked import blocked_queues, hushed
-from apps.groups.selectors import QueueState, lock_id
+from apps.groups.rates import Pace
+from apps.groups.selectors import LitesState, QueueState, lock_id
 
 # Cells of a grid that a person can still look through.
 GRID_QUEUES_MAX = 512
@@ -59,14 +60,13 @@ def group(posted: Posted, _request: HttpRequest, *, name: str) -> Page:
     found = group_row(posted, name)
     if found is None:
         return no_group(name)
-    rows, trouble = _backlog(name)
+    rows, lites, trouble = _backlog(name)
     values = {
         "group": found,
         "here": "backlog",
         "backlog": rows,
+        "backlog_of_lites": lites,
         "backlog_trouble": trouble,
-        # Said where nothing else is.
-        "has_lites": not rows and bool(_lites(name)),
     }
     return Page(template="console/group.html", values=values)
 
@@ -178,23 +178,46 @@ def _retries(name: str) -> tuple[RetriesShown | None, str]:
         return None, _("The retries cannot be counted: %(why)s.") % {"why": why(error)}
 
 
-def _backlog(name: str) -> tuple[list[dict[str, object]], str]:
+_Row = dict[str, object]
+
+
+def _backlog(name: str) -> tuple[list[_Row], list[_Row], str]:
+    """Return what is left to do by queue, and by parent of lite topics; or why nobody can say."""
     try:
         found = selectors.backlog(name, clock=SystemClock())
     except EngineError as error:
-        return [], why(error)
-    return [_queue_row(queue) for queue in found.queues], ""
+        return [], [], why(error)
+    queues = [_queue_row(queue) for queue in found.queues]
+    return queues, [_parent_row(lites) for lites in found.lites], ""
 
 
-def _queue_row(queue: QueueState) -> dict[str, object]:
-    row, pace = queue.row, queue.pace
-    lag = row.max_offset - row.committed
-    trend = levels.trend_of(lag=lag, send_rate=pace.in_per_s, consume_rate=pace.out_per_s)
+def _queue_row(queue: QueueState) -> _Row:
+    row = queue.row
     return {
         "topic": row.topic,
         "queue": row.queue,
         "lock": lock_id(row.group, row.topic, row.queue),
         "owner": row.owner,
+        "in_flight": row.in_flight,
+        "ready": queue.ready,
+        "suspension": row.suspension,
+        **_left(row.max_offset - row.committed, row.oldest_age_ms, queue.pace),
+    }
+
+
+def _parent_row(lites: LitesState) -> _Row:
+    row = lites.row
+    return {
+        "topic": row.topic,
+        "behind": row.topics_behind,
+        "ready": row.ready,
+        **_left(row.lag, row.oldest_age_ms, lites.pace),
+    }
+
+
+def _left(lag: int | None, oldest_age_ms: int | None, pace: Pace) -> _Row:
+    trend = levels.trend_of(lag=lag, send_rate=pace.in_per_s, consume_rate=pace.out_per_s)
+    return {
         "lag": lag,
         "lag_level": levels.level_of(lag).value,
         "trend": None if trend is None else trend.value,
@@ -202,10 +225,7 @@ def _queue_row(queue: QueueState) -> dict[str, object]:
         "in_per_s": pace.in_per_s,
         "out_per_s": pace.out_per_s,
         "drain_s": None if pace.drain_ms is None else pace.drain_ms // 1000,
-        "oldest_age_s": None if row.oldest_age_ms is None else row.oldest_age_ms // 1000,
-        "in_flight": row.in_flight,
-        "ready": queue.ready,
-        "suspension": row.suspension,
+        "oldest_age_s": None if oldest_age_ms is None else oldest_age_ms // 1000,
     }
 
 
@@ -295,6 +315,7 @@ def _seen(name: str, base: str, dead_letters: int | None, *, peeks: bool) -> See
             members=members,
             clients=engine.clients(name),
             backlog=rows,
+            lites=engine.lite_backlog(name),
             blocked=blocked if peeks else [hushed(queue) for queue in blocked],
             locks=engine.queue_locks(name),
             in_per_s=pace.in_per_s,

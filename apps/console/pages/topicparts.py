@@ -14,7 +14,7 @@ from apps.console.pages.messages import found_page
 from apps.console.pages.objects import no_topic, readers_of
 from apps.console.refusals import value_refused, why
 from apps.console.snapshot import GroupRow
-from apps.console.topicrows import TopicRow, sum_known
+from apps.console.topicrows import TopicRow, sum_known, sum_of_all
 from apps.core.pagination import cursor_at, page_request
 from apps.engine.errors import EngineError
 from apps.engine.litetypes import LiteTopic
@@ -107,13 +107,14 @@ def _lite(one: LiteTopic) -> Row:
 
 def _group(group: GroupRow, topic: str) -> Row:
     """Return a group in sums over the queues of one topic."""
-    queues = [one for one in group["queues"] if one["topic"] == topic]
+    rows = [one for one in group["queues"] if one["topic"] == topic]
+    lag = sum_of_all(one["lag"] for one in rows)
     return {
         "name": group["name"],
-        "queue_count": len(queues),
-        "lag": sum(one["lag"] for one in queues),
-        "in_flight": sum(one["in_flight"] for one in queues),
-        "consume_rate": sum_known(one["consume_rate"] for one in queues),
+        "queue_count": sum(one["queue"] is not None for one in rows),
+        "lag": lag,
+        "in_flight": sum_of_all(one["in_flight"] for one in rows),
+        "consume_rate": sum_known(one["consume_rate"] for one in rows),
         "member_count": len(group["members"]),
-        "lag_level": level_of(sum(one["lag"] for one in queues)).value,
+        "lag_level": level_of(lag).value,
     }

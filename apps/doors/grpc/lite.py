@@ -5,6 +5,7 @@ Knows sets of names and whom to tell; sends and receives no message.
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from apps.access.policy import Action, group, topic
 from apps.doors.grpc import names
@@ -48,19 +49,17 @@ async def sync_lite_subscription(
     action = _ACTIONS.get(request.action)
     if action is None:
         raise Illegal(pb.BAD_REQUEST, "the action on the subscription is unknown")
-    begin, begin_ms = _begin_of(request) if action is LiteAction.ADD else (None, None)
-    call.session.lite = (group_name, parent)
-    synced = await call.engine.sync_lite(
-        LiteSync(
-            group=group_name,
-            client_id=call.client_id,
-            topic=parent,
-            action=action,
-            names=_names_of(call, request),
-            begin=begin,
-            begin_ms=begin_ms,
-        )
+    asked = LiteSync(
+        group=group_name,
+        client_id=call.client_id,
+        topic=parent,
+        action=action,
+        names=_names_of(call, request),
     )
+    if action is LiteAction.ADD and request.HasField("offset_option"):
+        asked = _with_begin(asked, request.offset_option)
+    call.session.lite = (group_name, parent)
+    synced = await call.engine.sync_lite(asked)
     _tell_evicted(door, group_name, synced.evicted)
     return pb.SyncLiteSubscriptionResponse(status=OK)
 
@@ -129,23 +128,22 @@ def _names_of(call: Call, request: pb.SyncLiteSubscriptionRequest) -> tuple[str,
     return said
 
 
-def _begin_of(
-    request: pb.SyncLiteSubscriptionRequest,
-) -> tuple[ConsumeFrom | None, int | None]:
-    """Return where the group begins in what it has not read yet; raise Illegal."""
-    if not request.HasField("offset_option"):
-        return None, None
-    option = request.offset_option
-    match option.WhichOneof("offset_type"):
-        case "policy" if option.policy in _BEGINS:
-            return _BEGINS[option.policy], None
-        case "timestamp":
-            if option.timestamp < 0:
-                raise Illegal(pb.BAD_REQUEST, "a timestamp is 0 or more")
-            return ConsumeFrom.TIMESTAMP, option.timestamp
-        case None:
-            return None, None
-    raise Illegal(
-        pb.NOT_IMPLEMENTED,
-        "a lite topic is begun at its first message, at its end or at a time, and at no offset",
-    )
+def _with_begin(asked: LiteSync, option: pb.OffsetOption) -> LiteSync:
+    """Return a request that says where the group begins in what it has not read; raise Illegal."""
+    kind = option.WhichOneof("offset_type")
+    if kind is None:
+        return asked
+    if kind == "policy":
+        if option.policy not in _BEGINS:
+            raise Illegal(pb.BAD_REQUEST, "the policy of the offset option is unknown")
+        return replace(asked, begin=_BEGINS[option.policy])
+    number = getattr(option, kind)
+    if number < 0:
+        raise Illegal(pb.BAD_REQUEST, "a time, an offset and a number of messages are 0 or more")
+    match kind:
+        case "offset":
+            return replace(asked, begin_offset=number)
+        case "tail_n":
+            return replace(asked, begin_tail=number)
+        case _:
+            return replace(asked, begin=ConsumeFrom.TIMESTAMP, begin_ms=number)

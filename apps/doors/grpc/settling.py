@@ -44,8 +44,8 @@ async def change_invisible_duration(
 ) -> object:
     """Have a message come again later than it would; the old handle is void.
 
-    From a push consumer that is a failure. The answer has a handle whatever becomes of it: clients
-    take what they get for theirs.
+    From a push consumer that is a failure, unless it says that it puts the message off. The answer
+    has a handle whatever becomes of it: clients take what they get for theirs.
     """
     group_name = _group_of(call, request.group, request.topic)
     asked_ms = groups.ms_of(request.invisible_duration)
@@ -55,12 +55,13 @@ async def change_invisible_duration(
         )
     handle = request.receipt_handle
     if call.session.client_type in _PUSHED:
+        has_delay = request.suspend or asked_ms >= _RETRY_MS_MIN
         (result,) = await call.engine.nack(
             group_name,
             [handle],
-            delay_ms=None if asked_ms < _RETRY_MS_MIN else asked_ms,
-            # Both count as an attempt: what is put off for ever ends as a dead letter too.
-            reason="the consumer put it off" if request.suspend else "the consumer failed",
+            delay_ms=asked_ms if has_delay else None,
+            reason="the consumer failed",
+            is_failure=not request.suspend,
         )
     else:
         (result,) = await call.engine.extend(

@@ -18,6 +18,7 @@ from apps.engine.codec.layout import DEAD_LETTER_PREFIX
 from apps.engine.delaytypes import DelayLevelState, DelayStatus
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import QueueBacklog
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.retentiontypes import CompactionStatus, RetentionStatus
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import PERM_READ, PERM_WRITE, EngineStatus, RoomState
@@ -84,7 +85,7 @@ def _all(engine: EngineAPI) -> Iterator[Metric]:
     yield from _of_status(engine.status())
     yield from _of_topics(engine)
     backlog = engine.backlog()
-    yield from _of_backlog(backlog)
+    yield from _of_backlog(backlog, engine.lite_backlog())
     yield from _of_queues(backlog)
     yield from _of_stuck(backlog, engine)
     yield from _of_groups(engine)
@@ -237,16 +238,22 @@ def _of_topics(engine: EngineAPI) -> Iterator[Metric]:
     yield Metric("mqweb_queue_max_offset", "gauge", "Queue offset of the next message.", high)
 
 
-def _of_backlog(backlog: Sequence[QueueBacklog]) -> Iterator[Metric]:
-    """Yield RocketMQ's figures of a group in a topic; rows come by group, topic and queue."""
+def _of_backlog(backlog: Sequence[QueueBacklog], lites: Sequence[LiteBacklog]) -> Iterator[Metric]:
+    """Yield RocketMQ's figures of a group in a topic; rows come by group, topic and queue.
+
+    Lite topics are told once for their parent, whose own queues hold nothing.
+    """
     lag: list[Sample] = []
     in_flight: list[Sample] = []
     ready: list[Sample] = []
     latency_ms: list[Sample] = []
-    groups: set[str] = set()
+    behind: list[Sample] = []
+    parents = {(row.group, row.topic) for row in lites}
+    groups = {row.group for row in backlog} | {row.group for row in lites}
     for (group, topic), grouped in groupby(backlog, key=lambda row: (row.group, row.topic)):
+        if (group, topic) in parents:
+            continue
         rows = list(grouped)
-        groups.add(group)
         labels = {"consumer_group": group, "topic": topic}
         lag.append((labels, sum(row.max_offset - row.committed for row in rows)))
         in_flight.append((labels, sum(row.in_flight for row in rows)))
@@ -254,12 +261,24 @@ def _of_backlog(backlog: Sequence[QueueBacklog]) -> Iterator[Metric]:
         ages_ms = [row.oldest_age_ms for row in rows if row.oldest_age_ms is not None]
         if ages_ms or lag[-1][1] == 0:
             latency_ms.append((labels, max(ages_ms, default=0)))
+    for row in lites:
+        labels = {"consumer_group": row.group, "topic": row.topic}
+        for samples, value in (
+            (lag, row.lag),
+            (in_flight, row.in_flight),
+            (ready, row.ready),
+            (latency_ms, 0 if row.lag == 0 else row.oldest_age_ms),
+            (behind, row.topics_behind),
+        ):
+            if value is not None:
+                samples.append((labels, value))
     yield _one("rocketmq_consumer_group_number", "gauge", "Consumer groups.", len(groups))
     for name, text, samples in (
         ("rocketmq_consumer_lag_messages", "Messages not yet done for the group.", lag),
         ("rocketmq_consumer_inflight_messages", "Messages out and not yet done.", in_flight),
         ("rocketmq_consumer_ready_messages", "Messages not yet handed out to the group.", ready),
         ("rocketmq_consumer_lag_latency", "Age of the oldest message not done, ms.", latency_ms),
+        ("mqweb_lite_topics_behind", "Lite topics with messages not yet done.", behind),
     ):
         yield Metric(name, "gauge", text, samples)
 

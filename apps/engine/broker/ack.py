@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apps.engine.broker.careevents import PutOff
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.handles import Handle, Handles
 from apps.engine.broker.inflight import LeaseEntry
@@ -119,11 +120,12 @@ class Ack:
         delay_ms: int | None = None,
         delay_level: int | None = None,
         reason: str = "",
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         """Give messages back, visible after `delay_ms`, or as long as a level or the policy says.
 
-        Those that get no retry are given back too, and are never handed out again. Raises
-        InvalidArgument.
+        Those that get no retry are given back too, and are never handed out again. Where it is no
+        failure, this attempt is not counted. Raises InvalidArgument.
         """
         check_delay(delay_level, delay_ms, delay_ms_max=INVISIBLE_MS_MAX)
         spec = self._catalog.group(group)
@@ -135,9 +137,12 @@ class Ack:
                 wait_ms = self._levels_ms[clamped_level(delay_level, self._levels_ms) - 1]
             elif wait_ms is None:
                 wait_ms = policy_delay_ms(spec, entry.failures - 1, self._levels_ms)
+            visible_ms = now_ms + min(wait_ms, INVISIBLE_MS_MAX)
+            if not is_failure:
+                return PutOff(lease=entry.lease, visible_ms=visible_ms, runs=runs)
             return Return(
                 lease=entry.lease,
-                visible_ms=now_ms + min(wait_ms, INVISIBLE_MS_MAX),
+                visible_ms=visible_ms,
                 runs=runs,
                 reason=reason[:_REASON_CHARACTERS_MAX],
             )

@@ -108,7 +108,7 @@ class Backlog:
 
     def _pairs(self, group: str | None) -> set[tuple[str, str]]:
         """Return the groups and topics to list."""
-        found = {(p.group, p.topic) for p in self._state.progress.values()}
+        found = set(self._state.read_topics)
         found |= {(name, topic) for name, topic, _ in self._access.queues()}
         found |= {(name, topic) for name, topic, _ in self._locks.queues()}
         found |= {(name, topic) for name, topic, _ in self._state.operators.suspensions}

@@ -282,6 +282,25 @@ class Sequenced:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PutOff:
+    """Messages given back, visible from `visible_ms` on, as if this attempt had not been."""
+
+    KIND: ClassVar[int] = 29
+    lease: int
+    visible_ms: int
+    runs: Runs
+
+    def body(self) -> bytes:
+        """Return the record's body behind its kind."""
+        return I64.pack(self.lease) + I64.pack(self.visible_ms) + runs_bytes(self.runs)
+
+    @classmethod
+    def read(cls, read: Reader) -> Self:
+        """Return the event of a body."""
+        return cls(lease=read.number(I64), visible_ms=read.number(I64), runs=read.runs())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retired:
     """Retention has taken a queue's messages below `min_offset` from all groups."""
@@ -301,7 +320,7 @@ class Retired:
         return cls(topic=read.text(), queue=read.number(U32), min_offset=read.number(I64))
 
 
-FailureEvent = SentBack | Resent
+FailureEvent = SentBack | Resent | PutOff
 TimerEvent = TimerDone | ClockJumped
 TransactionEvent = HalfStored | HalfChecked | HalfEnded | GivenUpSent
 CareEvent = (
@@ -321,7 +340,7 @@ CARE_EVENTS: Mapping[int, type[CareEvent]] = MappingProxyType(
         for event in (
             SentBack, Resent, TimerDone, ClockJumped, HalfStored, HalfChecked, HalfEnded, Sequenced,
             GivenUpSent, Retired, QueueSuspended, HeadPassed, OffsetReset, LockExpired,
-            ReadInOrder, LiteExpired, LiteForgotten,
+            ReadInOrder, LiteExpired, LiteForgotten, PutOff,
         )
     }
 )  # fmt: skip

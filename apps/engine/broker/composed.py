@@ -25,6 +25,7 @@ from apps.engine.broker.intake import Intake
 from apps.engine.broker.levellist import LevelList
 from apps.engine.broker.levels import DelayLevels
 from apps.engine.broker.liteends import LiteEnds
+from apps.engine.broker.litelags import LiteLags
 from apps.engine.broker.literead import LiteRead
 from apps.engine.broker.litesets import LiteSets
 from apps.engine.broker.litetopics import LiteTopics
@@ -188,6 +189,16 @@ class Composed:
             of_client_max=LITE_SUBSCRIPTIONS_MAX,
             of_store_max=LITE_SUBSCRIPTIONS_OF_STORE_MAX,
         )
+        self.litelags = LiteLags(
+            self.lites,
+            sets,
+            queues=self.queues,
+            catalog=self.catalog,
+            state=self.state,
+            times=self.times,
+            clock=self.clock,
+        )
+        self.retention.on_hidden = self.litelags.changed
         self.literead = LiteRead(
             sets,
             self.lites,
@@ -202,6 +213,7 @@ class Composed:
         self.liteends = LiteEnds(
             self.lites,
             sets,
+            self.litelags,
             log=self.log,
             queues=self.queues,
             state=self.state,

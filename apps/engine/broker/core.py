@@ -21,7 +21,8 @@ from apps.engine.broker.replay import store_state
 from apps.engine.broker.search import Search
 from apps.engine.caretypes import WhatIf, WhatIfRequest
 from apps.engine.clock import Clock
-from apps.engine.codec.layout import JOURNAL_TOPIC, LITE_PREFIX
+from apps.engine.codec.layout import JOURNAL_TOPIC
+from apps.engine.codec.litenames import is_lite
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
 from apps.engine.derived.timer.tuning import TimerTuning
@@ -82,6 +83,7 @@ class Broker(Composed):
             self.membership.catalog_changed()
             self.burying.look(changed)
             self.literead.group_changed(changed)
+            self.litelags.groups_changed(changed)
 
     def check_pull(self, request: PullRequest) -> ConsumeQueue:
         """Return the queue of a pull.
@@ -146,6 +148,9 @@ class Broker(Composed):
         What has failed for the last time is none of it: that is for `burying`.
         """
         ready = self.state.leases.expire(self.clock.monotonic_ms())
+        for entry in ready:
+            if is_lite(entry.progress.topic):
+                self.litelags.moved(entry.progress)
         return {
             (entry.progress.topic, entry.progress.queue)
             for entry in ready
@@ -155,8 +160,9 @@ class Broker(Composed):
     def show_synced(self) -> dict[tuple[str, int], int]:
         """Let readers see what is synced; return the queues that got longer, and from where on."""
         grown = self.queues.show(self.log.synced_offset)
-        for topic, _ in grown:
-            if topic.startswith(LITE_PREFIX):
+        for (topic, _), before in grown.items():
+            if is_lite(topic):
+                self.litelags.shown(topic, before)
                 self.literead.shown(topic)
         return grown
 
@@ -227,7 +233,7 @@ class Broker(Composed):
         """Return what the queues of the engine's own topics hold; see EngineControl."""
         found = {
             topic: [self._ranges.of(queue) for queue in self.queues.of_topic(topic) if queue.end]
-            for topic in sorted(name for name in self.queues.topics if name.startswith(prefix))
+            for topic in sorted(self.queues.topics_like(prefix))
             if is_own(topic)
         }
         return {topic: ranges for topic, ranges in found.items() if ranges}

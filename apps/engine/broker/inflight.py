@@ -28,7 +28,8 @@ class LeaseEntry:
     """Messages of one queue with one attempt number and one deadline.
 
     `offsets` int64[n], ascending, are those not settled. While `is_out` the handles are good; then
-    the lease is ready (`due_ms` passed) or waits to become ready (given back with a delay).
+    the lease is ready (`due_ms` passed) or waits to become ready (given back with a delay). What
+    was put off the first time has the attempt 0.
     """
 
     lease: int
@@ -64,7 +65,7 @@ class LeaseEntry:
 
     def past(self) -> tuple[Attempt, ...]:
         """Return the history of a lease that is over, by being given back or by its time."""
-        if self.history and self.history[-1].number == self.failures:
+        if not self.attempt or (self.history and self.history[-1].number == self.failures):
             return self.history
         return self.given_back(self.until_wall_ms, TIMED_OUT)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Set
 
 from apps.engine.broker.catalog import Catalog
 from apps.engine.broker.liteevents import LiteExpired, LiteForgotten
+from apps.engine.broker.litelags import LiteLags
 from apps.engine.broker.litesets import LiteSets
 from apps.engine.broker.litetopics import LiteTopics
 from apps.engine.broker.recorder import EVENTS_OF_FRAME_MAX, Recorder
@@ -33,6 +34,7 @@ class LiteEnds:
         self,
         topics: LiteTopics,
         sets: LiteSets,
+        lags: LiteLags,
         *,
         log: CommitLog,
         queues: QueueSet,
@@ -50,6 +52,7 @@ class LiteEnds:
         """
         self._topics = topics
         self._sets = sets
+        self._lags = lags
         self._log = log
         self._queues = queues
         self._state = state
@@ -80,7 +83,7 @@ class LiteEnds:
         for: call again when it is warm.
         """
         self._sets.forget_silent()
-        if self._find_times(wait=wait):
+        if self._find_times(wait=wait) or self._lags.complete(wait=wait):
             return True
         expired = self._expired()
         self.hide(expired)
@@ -127,6 +130,7 @@ class LiteEnds:
             self._topics.drop(queue.topic)
             if queue.end == queue.visible:
                 self._queues.leave(queue)
+            self._lags.changed(queue.topic)
         self.expired_count += len(found)
 
     # --- inside --------------------------------------------------------------------------------

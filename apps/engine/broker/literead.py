@@ -84,8 +84,7 @@ class LiteRead:
         check_client_id(request.client_id)
         if not request.client_id:
             raise InvalidArgument("a client that subscribes to lite topics has a client_id")
-        if request.begin is ConsumeFrom.TIMESTAMP and request.begin_ms is None:
-            raise InvalidArgument("begin timestamp needs the time")
+        _check_begin(request)
         if request.action is LiteAction.CLEAR and request.names:
             raise InvalidArgument("whoever gives up all lite topics names none")
         group = self._catalog.group(request.group)
@@ -117,11 +116,9 @@ class LiteRead:
 
     def _begins(self, request: LiteSync, plan: LitePlan, *, wait: bool) -> list[Event]:
         """Return where the group begins in topics that are new to the client and to the group."""
-        begin, begin_ms = request.begin, request.begin_ms
-        if begin is None and request.action is LiteAction.ADD:
-            spec = self._catalog.group(request.group)
-            begin, begin_ms = spec.consume_from, spec.consume_from_ms
-        if begin is None or begin is ConsumeFrom.FIRST:
+        request = self._decided(request)
+        has_place = request.begin_offset is not None or request.begin_tail is not None
+        if not has_place and request.begin in (None, ConsumeFrom.FIRST):
             return []
         found: list[Event] = []
         for topic in plan.new:
@@ -131,13 +128,29 @@ class LiteRead:
                 continue
             if (request.group, topic, 0) in self._state.progress:
                 continue
-            offset = queue.visible
-            if begin is ConsumeFrom.TIMESTAMP:
-                offset = self._times.first_since(queue, begin_ms or 0, wait=wait)
+            offset = self._begin(request, queue, wait=wait)
             found.append(
                 Commit(group=request.group, topic=queue.topic, queue=0, queue_offset=offset)
             )
         return found
+
+    def _decided(self, request: LiteSync) -> LiteSync:
+        """Return a request to add that says where to begin: where the group does, if it did not."""
+        is_said = (request.begin, request.begin_offset, request.begin_tail) != (None, None, None)
+        if is_said or request.action is not LiteAction.ADD:
+            return request
+        spec = self._catalog.group(request.group)
+        return replace(request, begin=spec.consume_from, begin_ms=spec.consume_from_ms)
+
+    def _begin(self, request: LiteSync, queue: ConsumeQueue, *, wait: bool) -> int:
+        """Return where in a queue a request wants to begin, as far as it has that."""
+        if request.begin_offset is not None:
+            return min(max(request.begin_offset, queue.min_offset), queue.visible)
+        if request.begin_tail is not None:
+            return max(queue.visible - request.begin_tail, queue.min_offset)
+        if request.begin is ConsumeFrom.TIMESTAMP:
+            return self._times.first_since(queue, request.begin_ms or 0, wait=wait)
+        return queue.visible
 
     # --- receiving -----------------------------------------------------------------------------
 
@@ -280,6 +293,17 @@ class LiteRead:
                 floor = 0 if progress is None else progress.floor
                 lag += max(0, queue.visible - max(floor, queue.min_offset))
         return lag
+
+
+def _check_begin(request: LiteSync) -> None:
+    """Raise InvalidArgument where it does not say where to begin, or says it twice."""
+    if request.begin is ConsumeFrom.TIMESTAMP and request.begin_ms is None:
+        raise InvalidArgument("begin timestamp needs the time")
+    said = (request.begin, request.begin_offset, request.begin_tail)
+    if sum(one is not None for one in said) > 1:
+        raise InvalidArgument("a subscription begins at one place")
+    if min(request.begin_offset or 0, request.begin_tail or 0) < 0:
+        raise InvalidArgument("begin_offset and begin_tail are 0 or more")
 
 
 def _name(topic: str) -> str:

@@ -64,7 +64,7 @@ class LitePlan:
     again: list[str]
 
 
-def _heard_by_nobody(_group: str, _client_id: str) -> None:
+def _heard_by_nobody(_group: str, _of_it: str) -> None:
     """Tell nobody."""
 
 
@@ -84,6 +84,8 @@ class LiteSets:
         self._lost: dict[_Key, dict[str, int]] = {}
         self.count = 0
         self.on_ready: Callable[[str, str], None] = _heard_by_nobody
+        # Told the group and the lite topic that one of its clients has now, or has no more.
+        self.on_change: Callable[[str, str], None] = _heard_by_nobody
 
     def __len__(self) -> int:
         """Return how many clients are known."""
@@ -237,6 +239,14 @@ class LiteSets:
         """Return how many clients of all groups are subscribed to a lite topic."""
         return len(self._subscribers.get(topic, ()))
 
+    def has(self, group: str, topic: str) -> bool:
+        """Say whether a client of a group is subscribed to a lite topic."""
+        return any(client.group == group for client in self._subscribers.get(topic, ()))
+
+    def reads(self, group: str, parent: str) -> bool:
+        """Say whether a client of a group has lite topics of a parent."""
+        return any(client.parent == parent for client in self._of_groups.get(group, {}).values())
+
     def of_group(self, group: str) -> list[LiteClient]:
         """Return the clients of a group that have lite topics, by client id."""
         self.forget_silent()
@@ -258,6 +268,7 @@ class LiteSets:
         self._subscribers[topic] = (*others, client)
         client.topics[topic] = None
         self.count += 1
+        self.on_change(client.group, topic)
 
     def _take(self, client: LiteClient, topic: str) -> None:
         del client.topics[topic]
@@ -268,6 +279,7 @@ class LiteSets:
         else:
             del self._subscribers[topic]
         self.count -= 1
+        self.on_change(client.group, topic)
 
     def _evict(self, client: LiteClient, topic: str) -> list[tuple[str, str]]:
         """Take a topic from the other clients of the group."""

@@ -81,7 +81,7 @@ class Offsets:
         listed once it held a message.
         """
         topics = self._catalog.snapshot.topics
-        pairs = {(p.group, p.topic) for p in self._state.progress.values() if p.topic in topics}
+        pairs = {pair for pair in self._state.read_topics if pair[1] in topics}
         pairs |= self._retries.pairs(group)
         return [
             self._progress_of(name, topic, queue)

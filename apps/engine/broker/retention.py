@@ -16,6 +16,7 @@ from apps.engine.broker.recorder import Recorder
 from apps.engine.broker.state import ConsumerState
 from apps.engine.broker.timesearch import StoreTimes
 from apps.engine.clock import Clock
+from apps.engine.codec.litenames import is_lite
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.derived.queueset import QueueSet
@@ -32,6 +33,10 @@ _log = logging.getLogger(__name__)
 
 Needs = dict[str, int]
 """The lowest log offset that each holder needs, of those that need any."""
+
+
+def _heard_by_nobody(_topic: str) -> None:
+    """Tell nobody."""
 
 
 class Retention:
@@ -58,6 +63,8 @@ class Retention:
         self.deleted_segments = 0
         self.begins_listed: Set[str] = {topic for topic, _, _ in load_retained(disk).queues}
         """The topics of which the file of the log's front says where queues begin."""
+        self.on_hidden: Callable[[str], None] = _heard_by_nobody
+        """Told of each lite topic that begins elsewhere for readers."""
         self.blocks: tuple[RetentionBlock, ...] = ()
         self._disk = disk
         self._log = log
@@ -247,6 +254,8 @@ class Retention:
                     self._state.apply(event, number=-1, at_ms=self._clock.wall_ms())
         for place, begin in begins.items():
             self._queues.queue(*place).begin_at(begin)
+            if is_lite(place[0]):
+                self.on_hidden(place[0])
 
     def store_start(self, log_start: int, begins: Mapping[Place, int]) -> None:
         """Write down the log's new start; for a thread."""

@@ -35,3 +35,9 @@ def check_delay(delay_level: int | None, asked_ms: int | None, *, delay_ms_max: 
         raise InvalidArgument(f"delay_level must be at least {DEAD_LETTER_LEVEL}")
     if asked_ms is not None and not 0 <= asked_ms <= delay_ms_max:
         raise InvalidArgument(f"delay_ms must be 0 to {delay_ms_max}, not {asked_ms}")
+
+
+def check_put_off(delay_level: int | None, asked_ms: int | None, *, is_failure: bool) -> None:
+    """Raise InvalidArgument where what is put off is not so for a time of its own."""
+    if not is_failure and (asked_ms is None or delay_level is not None):
+        raise InvalidArgument("what is put off is so for delay_ms")

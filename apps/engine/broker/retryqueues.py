@@ -26,14 +26,17 @@ class RetryQueues:
         """
         if group is None:
             names = [
-                queue.topic.removeprefix(RETRY_PREFIX)
-                for queue in self._queues
-                if queue.topic.startswith(RETRY_PREFIX) and queue.visible
+                topic.removeprefix(RETRY_PREFIX)
+                for topic in self._queues.topics_like(RETRY_PREFIX)
+                if self._is_used(topic)
             ]
         else:
-            queue = self._queues.find(retry_topic(group), 0)
-            names = [group] if queue is not None and queue.visible else []
+            names = [group] if self._is_used(retry_topic(group)) else []
         return {(name, retry_topic(name)) for name in names if not self._is_broadcast_to(name)}
+
+    def _is_used(self, topic: str) -> bool:
+        queue = self._queues.find(topic, 0)
+        return queue is not None and queue.visible > 0
 
     def _is_broadcast_to(self, group: str) -> bool:
         members = self._members.of(group).values()

@@ -5,7 +5,7 @@ restart go through the same `apply`, so they cannot disagree.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from apps.engine.broker.careevents import (
     HalfChecked,
     HalfEnded,
     HalfStored,
+    PutOff,
     Resent,
     Retired,
     SentBack,
@@ -51,6 +52,7 @@ from apps.engine.broker.repeatstate import RepeatState
 from apps.engine.broker.timerstate import TimerState
 from apps.engine.broker.transactionstate import TransactionState
 from apps.engine.clock import Clock
+from apps.engine.codec.litenames import is_lite
 from apps.engine.failuretypes import Attempt
 from apps.engine.limits import INVISIBLE_MS_MAX
 
@@ -58,6 +60,22 @@ Key = tuple[str, str, int]
 
 # Groups that read in order without members; above it the one found first is forgotten.
 IN_ORDER_MAX = 10_000
+
+
+class LiteListener(Protocol):
+    """Who keeps sums of how far groups are in lite topics."""
+
+    def begun(self, progress: QueueProgress) -> None:
+        """Hear that a group is somewhere in a lite topic."""
+        ...
+
+    def moved(self, progress: QueueProgress) -> None:
+        """Hear that it may be elsewhere, or has other messages out."""
+        ...
+
+    def ended(self, progress: QueueProgress) -> None:
+        """Hear that it is nowhere in it any more."""
+        ...
 
 
 class ConsumerState:
@@ -72,6 +90,9 @@ class ConsumerState:
         """Start with no groups."""
         self._clock = clock
         self.progress: dict[Key, QueueProgress] = {}
+        # Groups and topics of that, without lite topics: whoever lists them asks every second.
+        self.read_topics: dict[tuple[str, str], None] = {}
+        self.lite_listener: LiteListener | None = None
         self.leases = Leases()
         self.floors: dict[tuple[str, int], int] = {}
         self.lost: dict[Key, int] = {}
@@ -102,7 +123,8 @@ class ConsumerState:
                 if entry is not None:
                     entry.progress.settle(offsets_of(event.runs))
                     self.leases.settle(entry, event.runs)
-            case Return() | Extend():
+                    self._moved(entry.progress)
+            case Return() | Extend() | PutOff():
                 self._move(event, number, at_ms)
             case Renew():
                 entry = self.leases.get(event.lease)
@@ -113,6 +135,7 @@ class ConsumerState:
                 progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
                 self._drop_leases(progress)
                 progress.jump(event.queue_offset)
+                self._moved(progress)
                 self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
                 self.operators.committed(
                     (event.group, event.topic, event.queue), event.queue_offset
@@ -156,6 +179,7 @@ class ConsumerState:
                 progress = self.of(event.group, event.topic, event.queue, start=event.queue_offset)
                 self._drop_leases(progress)
                 progress.jump(event.queue_offset)
+                self._moved(progress)
                 self.failures.committed(event.group, event.topic, event.queue, event.queue_offset)
                 self.operators.reset(event, at_ms=at_ms)
             case LiteExpired():
@@ -166,9 +190,16 @@ class ConsumerState:
 
     def of(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
         """Return a group's progress in a queue, begun at `start` when it has none."""
+        progress = self.progress.get((group, topic, queue))
+        if progress is not None:
+            return progress
         progress = self.peek(group, topic, queue, start=start)
         self.progress[group, topic, queue] = progress
         self._of_places.setdefault((topic, queue), {})[group] = progress
+        if not is_lite(topic):
+            self.read_topics[group, topic] = None
+        elif self.lite_listener is not None:
+            self.lite_listener.begun(progress)
         return progress
 
     def peek(self, group: str, topic: str, queue: int, *, start: int) -> QueueProgress:
@@ -178,6 +209,10 @@ class ConsumerState:
             start = max(start, self.floors.get((topic, queue), 0))
             progress = QueueProgress(group, topic, queue, start=start)
         return progress
+
+    def _moved(self, progress: QueueProgress) -> None:
+        if self.lite_listener is not None and is_lite(progress.topic):
+            self.lite_listener.moved(progress)
 
     def _deliver(self, event: Deliver, number: int, at_ms: int) -> None:
         offsets = offsets_of(event.runs)
@@ -204,9 +239,13 @@ class ConsumerState:
                 history=history,
             )
         )
+        self._moved(progress)
 
-    def _move(self, event: Return | Extend, number: int, at_ms: int) -> None:
-        """Give messages of a lease to a new one, with another deadline and the same attempt."""
+    def _move(self, event: Return | Extend | PutOff, number: int, at_ms: int) -> None:
+        """Give messages of a lease to a new one, with another deadline and the same attempt.
+
+        What is put off is on its attempt again when it is handed out next.
+        """
         entry = self.leases.get(event.lease)
         if entry is None:
             return
@@ -223,7 +262,7 @@ class ConsumerState:
                 epoch=event.epoch if isinstance(event, Extend) else 0,
                 progress=entry.progress,
                 offsets=offsets,
-                attempt=entry.attempt,
+                attempt=entry.attempt - isinstance(event, PutOff),
                 due_ms=self._due_ms(until_ms, at_ms),
                 until_wall_ms=until_ms,
                 is_out=is_out,
@@ -232,6 +271,7 @@ class ConsumerState:
                 history=history,
             )
         )
+        self._moved(entry.progress)
 
     def _send_back(self, event: SentBack) -> None:
         """Take messages from the group, wherever it has them."""
@@ -243,6 +283,7 @@ class ConsumerState:
                 if entry is not None and len(taken := np.intersect1d(entry.offsets, offsets)):
                     self.leases.take(entry, taken)
             progress.settle(offsets)
+            self._moved(progress)
             floor = progress.floor
         self.failures.send_back(event, floor=floor)
 
@@ -258,6 +299,7 @@ class ConsumerState:
             progress.advance(event.queue_offset + 1, offsets[:0])
         else:
             progress.settle(offsets)
+        self._moved(progress)
         self.failures.committed(*key, progress.floor)
 
     def _note_order(self, group: str) -> None:
@@ -293,6 +335,7 @@ class ConsumerState:
                 if entry is not None:
                     self.leases.take(entry, entry.offsets[entry.offsets < floor])
             progress.raise_to(floor)
+            self._moved(progress)
             self.failures.committed(group, *key, progress.floor)
 
     def _expire_lite(self, event: LiteExpired) -> None:
@@ -303,6 +346,8 @@ class ConsumerState:
         for group, progress in self._of_places.pop(place, {}).items():
             self._drop_leases(progress)
             del self.progress[group, *place]
+            if self.lite_listener is not None:
+                self.lite_listener.ended(progress)
             self.failures.committed(group, *place, event.min_offset)
             self.lost.pop((group, *place), None)
             self.operators.forget((group, *place))

@@ -21,6 +21,8 @@ from apps.engine.files.backend import File, NotCached
 # 80 KiB a write: large enough that the call is cheap, small enough to keep per busy queue.
 FLUSH_ENTRIES = 4096
 _NOTHING = np.empty(0, dtype=np.int64)
+# The first field of an entry.
+_LOG_OFFSET_BYTES = QUEUE_ENTRY["log_offset"].itemsize
 
 
 class ColdRead(NotCached):
@@ -172,6 +174,14 @@ class ConsumeQueue:
         found = np.empty(sum(map(len, parts)), dtype=QUEUE_ENTRY)
         np.concatenate(parts, out=found)
         return found
+
+    def log_offset(self, queue_offset: int, *, wait: bool) -> int:
+        """Return where a message of the queue lies in the log. Raises as `read` does."""
+        if queue_offset >= self.flushed:
+            # Of one entry an array would be most of the work.
+            at = (queue_offset - self.flushed) * QUEUE_ENTRY_BYTES
+            return int.from_bytes(self._tail[at : at + _LOG_OFFSET_BYTES], "big")
+        return int(self.read(queue_offset, 1, wait=wait)["log_offset"][0])
 
     def flush(self) -> list[str]:
         """Write what is in memory to the files and return the paths written to.

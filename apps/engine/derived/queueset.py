@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any, NamedTuple, Self
 
-from apps.engine.codec.layout import QUEUE_ENTRY_BYTES
+from apps.engine.codec.layout import LITE_PREFIX, QUEUE_ENTRY_BYTES
 from apps.engine.codec.litenames import is_lite
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import FLUSH_ENTRIES, ConsumeQueue
@@ -97,6 +97,8 @@ class QueueSet:
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         # The same queues: a look at some topics does not pass all queues of a large store.
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+        # Without lite topics, which are the many.
+        self._plain_topics: dict[str, None] = {}
         self._pending: deque[tuple[int, ConsumeQueue, int]] = deque()
         self._dirty_queues: set[ConsumeQueue] = set()
         self._dirty_paths: set[str] = set()
@@ -150,6 +152,7 @@ class QueueSet:
             _log.warning("consume_queues_rebuilt", extra={"reason": reason})
             self._queues.clear()
             self._topics.clear()
+            self._plain_topics.clear()
             self._durable_begins.clear()
             self._resume({(topic, number): offset for topic, number, offset in starts})
             return log_start
@@ -175,6 +178,8 @@ class QueueSet:
                 condemn=self._condemn,
             )
             self._topics.setdefault(topic, {})[number] = queue
+            if not is_lite(topic):
+                self._plain_topics[topic] = None
             end = self._left.pop(key, None)
             if end is not None:
                 queue.resume(min_offset=end, end=end)
@@ -190,6 +195,15 @@ class QueueSet:
     def topics(self) -> Set[str]:
         """Return the topics of which a queue was ever named."""
         return self._topics.keys()
+
+    def topics_like(self, prefix: str) -> list[str]:
+        """Return the topics with a prefix of which a queue was ever named.
+
+        Lite topics are looked at only where the prefix may be theirs.
+        """
+        may_be_lite = LITE_PREFIX.startswith(prefix[: len(LITE_PREFIX)])
+        names = self._topics if may_be_lite else self._plain_topics
+        return [topic for topic in names if topic.startswith(prefix)]
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """Return the queues of a topic that were ever named, by number."""
@@ -345,6 +359,7 @@ class QueueSet:
         del numbers[queue.queue]
         if not numbers:
             del self._topics[queue.topic]
+            self._plain_topics.pop(queue.topic, None)
         if queue.end:
             self._left[place] = queue.end
         self._dirty_queues.discard(queue)

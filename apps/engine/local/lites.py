@@ -6,7 +6,7 @@ from functools import partial
 
 from apps.engine.errors import EngineError
 from apps.engine.limits import LITE_LOOK_MS
-from apps.engine.litetypes import LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
 from apps.engine.local.host import Host
 
 _log = logging.getLogger(__name__)
@@ -37,6 +37,10 @@ class LiteVerbs:
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         """Return the clients of a group that have lite topics; see EngineControl."""
         return self._host.broker.literead.subscriptions(group)
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        """Return what one group or all have left to do in lite topics; see EngineControl."""
+        return self._host.broker.litelags.rows(group)
 
 
 def _synced(host: Host, request: LiteSync, wait: bool) -> LiteSynced:

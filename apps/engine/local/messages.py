@@ -8,7 +8,7 @@ from functools import partial
 from apps.engine.broker.hold import Key
 from apps.engine.broker.intake import answers_of
 from apps.engine.broker.produce import CheckedBatch
-from apps.engine.broker.retrypolicy import check_delay
+from apps.engine.broker.retrypolicy import check_delay, check_put_off
 from apps.engine.broker.sharing import SharedFrames, Written
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.limits import INVISIBLE_MS_MAX
@@ -183,15 +183,19 @@ class MessageVerbs:
         delay_level: int | None = None,
         reason: str = "",
         epoch: int | None = None,
+        is_failure: bool = True,
     ) -> list[SettleResult]:
         """Give messages back; see EngineAPI."""
         host, settler = self._host, self._host.broker.settler
         host.check_serving()
         host.broker.fencing.check_settle(group, handles, epoch=epoch)
         check_delay(delay_level, delay_ms, delay_ms_max=INVISIBLE_MS_MAX)
+        check_put_off(delay_level, delay_ms, is_failure=is_failure)
         places = self._awaited_places(group, handles)
-        last = settler.last_failures(group, handles, delay_level=delay_level)
-        buried = await bury_failures(host, last, reason=reason)
+        buried: Collection[int] = ()
+        if is_failure:
+            last = settler.last_failures(group, handles, delay_level=delay_level)
+            buried = await bury_failures(host, last, reason=reason)
         settle = partial(
             settler.nack,
             group,
@@ -199,6 +203,7 @@ class MessageVerbs:
             delay_ms=delay_ms,
             delay_level=delay_level,
             reason=reason,
+            is_failure=is_failure,
         )
         results = await self._settled(group, handles, epoch, settle)
         host.holds.wake((group, *place) for place in places)

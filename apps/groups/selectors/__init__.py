@@ -1,6 +1,14 @@
 """Groups as read: live from the engine, and their history from rows."""
 
-from apps.groups.selectors.backlog import Backlog, QueueState, backlog, blocked, queue_progress
+from apps.groups.selectors.backlog import (
+    Backlog,
+    LitesState,
+    QueueState,
+    backlog,
+    blocked,
+    lag_of_lites,
+    queue_progress,
+)
 from apps.groups.selectors.groups import (
     Conflict,
     GroupState,
@@ -28,6 +36,7 @@ __all__ = [
     "Backlog",
     "Conflict",
     "GroupState",
+    "LitesState",
     "MemberPicture",
     "Preview",
     "QueueSeen",
@@ -41,6 +50,7 @@ __all__ = [
     "group_transitions",
     "head_record",
     "is_decided",
+    "lag_of_lites",
     "lite_subscriptions",
     "lock_id",
     "lock_place",

@@ -11,6 +11,7 @@ from apps.core.phrases import sentence
 from apps.engine.api import EngineControl
 from apps.engine.errors import Busy
 from apps.engine.grouptypes import MemberState, Rebalance, Subscription
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.types import ClientSeen, GroupProgress, GroupSpec
 from apps.groups.blocked import idle_members
 from apps.groups.models import ConsumerGroup
@@ -39,9 +40,10 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupState:
-    """What was decided about a group, its progress over all its queues, and its members.
+    """What was decided about a group, its progress over queues and lite topics, and its members.
 
-    `retry_lag` is the part of `lag` that lies in its retry topic, which is among `topics`.
+    `retry_lag` is the part of `lag` that lies in its retry topic, which is among `topics`. `lag`
+    and `in_flight` are None while its lite topics are not counted yet.
     `is_decided` is False where nobody decided anything and `spec` has the defaults. `assignment` is
     None where the group has none: nobody keeps a heartbeat.
     """
@@ -50,9 +52,9 @@ class GroupState:
     is_decided: bool
     topics: Sequence[str] = ()
     queue_count: int = 0
-    lag: int = 0
+    lag: int | None = 0
     retry_lag: int = 0
-    in_flight: int = 0
+    in_flight: int | None = 0
     members: Sequence[MemberPicture] = ()
     idle_members: Sequence[str] = ()
     conflicts: Sequence[Conflict] = ()
@@ -65,6 +67,7 @@ class _Known:
 
     specs: Mapping[str, GroupSpec]
     progress: Sequence[GroupProgress] = ()
+    lites: Sequence[LiteBacklog] = ()
     clients: Sequence[ClientSeen] = ()
     members: Sequence[MemberState] = ()
     assigned: Sequence[Rebalance] = ()
@@ -73,6 +76,7 @@ class _Known:
 @dataclass(slots=True)
 class _Parts:
     progress: list[GroupProgress] = field(default_factory=list)
+    lites: list[LiteBacklog] = field(default_factory=list)
     clients: list[ClientSeen] = field(default_factory=list)
     members: list[MemberState] = field(default_factory=list)
     assigned: Rebalance | None = None
@@ -118,6 +122,7 @@ def _known(engine: EngineControl, *, group: str | None) -> _Known:
     return _Known(
         specs=engine.catalog.groups,
         progress=engine.group_progress(group),
+        lites=engine.lite_backlog(group),
         clients=engine.clients(group),
         members=engine.members(group),
         assigned=engine.rebalances(group),
@@ -128,6 +133,8 @@ def _by_group(known: _Known) -> "defaultdict[str, _Parts]":
     parts: defaultdict[str, _Parts] = defaultdict(_Parts)
     for row in known.progress:
         parts[row.group].progress.append(row)
+    for lites in known.lites:
+        parts[lites.group].lites.append(lites)
     for client in known.clients:
         parts[client.group].clients.append(client)
     for member in known.members:
@@ -138,7 +145,7 @@ def _by_group(known: _Known) -> "defaultdict[str, _Parts]":
 
 
 def _state(group: str, spec: GroupSpec | None, parts: _Parts) -> GroupState:
-    topics = {row.topic for row in parts.progress}
+    topics = {row.topic for row in parts.progress} | {row.topic for row in parts.lites}
     topics.update(topic for client in parts.clients for topic in client.topics)
     topics.update(wanted.topic for member in parts.members for wanted in member.subscriptions)
     return GroupState(
@@ -146,14 +153,28 @@ def _state(group: str, spec: GroupSpec | None, parts: _Parts) -> GroupState:
         is_decided=spec is not None,
         topics=sorted(topics),
         queue_count=len(parts.progress),
-        lag=sum(row.max_offset - row.committed for row in parts.progress),
+        lag=_plus(
+            sum(row.max_offset - row.committed for row in parts.progress),
+            (row.lag for row in parts.lites),
+        ),
         retry_lag=retry_lag(parts.progress),
-        in_flight=sum(row.in_flight for row in parts.progress),
+        in_flight=_plus(
+            sum(row.in_flight for row in parts.progress), (row.in_flight for row in parts.lites)
+        ),
         members=_members(parts.clients, parts.members),
         idle_members=idle_members(parts.members),
         conflicts=_conflicts(parts.members),
         assignment=parts.assigned,
     )
+
+
+def _plus(count: int, others: Iterable[int | None]) -> int | None:
+    """Return the sum; None where a part is not known."""
+    for other in others:
+        if other is None:
+            return None
+        count += other
+    return count
 
 
 def _members(clients: Iterable[ClientSeen], members: Iterable[MemberState]) -> list[MemberPicture]:

@@ -187,19 +187,40 @@ async def test_a_receive_waits_for_what_comes_and_is_woken(client: GrpcClient) -
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        (None, [b"old", b"new"]),
-        (pb.OffsetOption(policy=pb.OffsetOption.LAST), [b"old", b"new"]),
-        (pb.OffsetOption(policy=pb.OffsetOption.MIN), [b"old", b"new"]),
+        (None, [b"oldest", b"old", b"new"]),
+        (pb.OffsetOption(policy=pb.OffsetOption.LAST), [b"oldest", b"old", b"new"]),
+        (pb.OffsetOption(policy=pb.OffsetOption.MIN), [b"oldest", b"old", b"new"]),
         (pb.OffsetOption(policy=pb.OffsetOption.MAX), [b"new"]),
-        (pb.OffsetOption(timestamp=0), [b"old", b"new"]),
+        (pb.OffsetOption(timestamp=0), [b"oldest", b"old", b"new"]),
         (pb.OffsetOption(timestamp=2**52), [b"new"]),
-        (pb.OffsetOption(), [b"old", b"new"]),
+        (pb.OffsetOption(offset=0), [b"oldest", b"old", b"new"]),
+        (pb.OffsetOption(offset=1), [b"old", b"new"]),
+        (pb.OffsetOption(offset=2**62), [b"new"]),
+        (pb.OffsetOption(tail_n=0), [b"new"]),
+        (pb.OffsetOption(tail_n=1), [b"old", b"new"]),
+        (pb.OffsetOption(tail_n=2**62), [b"oldest", b"old", b"new"]),
+        (pb.OffsetOption(), [b"oldest", b"old", b"new"]),
     ],
-    ids=["none", "last", "min", "max", "then", "far ahead", "empty"],
+    ids=[
+        "none",
+        "last",
+        "min",
+        "max",
+        "since",
+        "from now",
+        "offset 0",
+        "offset 1",
+        "offset beyond",
+        "last 0",
+        "last 1",
+        "more than all",
+        "empty",
+    ],
 )
 async def test_a_subscription_says_where_the_group_begins(
     client: GrpcClient, option: pb.OffsetOption | None, expected: list[bytes]
 ) -> None:
+    await sent(client, ("a", b"oldest"))
     await sent(client, ("a", b"old"))
     await subscribed(client, "a", offset_option=option)
     await sent(client, ("a", b"new"))
@@ -210,9 +231,9 @@ async def test_a_subscription_says_where_the_group_begins(
 @pytest.mark.parametrize(
     ("option", "code"),
     [
-        (pb.OffsetOption(offset=0), pb.NOT_IMPLEMENTED),
-        (pb.OffsetOption(tail_n=1), pb.NOT_IMPLEMENTED),
-        (pb.OffsetOption(policy=9), pb.NOT_IMPLEMENTED),  # type: ignore[arg-type]
+        (pb.OffsetOption(offset=-1), pb.BAD_REQUEST),
+        (pb.OffsetOption(tail_n=-1), pb.BAD_REQUEST),
+        (pb.OffsetOption(policy=9), pb.BAD_REQUEST),  # type: ignore[arg-type]
         (pb.OffsetOption(timestamp=-1), pb.BAD_REQUEST),
     ],
 )
@@ -359,10 +380,9 @@ async def test_a_simple_consumer_keeps_a_message_for_longer(
     assert (await client.ack(found)).status.code == pb.OK
 
 
-async def test_a_message_that_is_put_off_counts_as_tried(
+async def test_a_message_that_is_put_off_is_not_counted_as_tried(
     client: GrpcClient, clock: ManualClock
 ) -> None:
-    """RocketMQ does not count it; here a dead letter is the end of what is put off for ever."""
     async with client.telemetry() as telemetry:
         await telemetry.settings(a_consumer(client_type=pb.LITE_PUSH_CONSUMER, topic=INBOX))
         await subscribed(client, "a")
@@ -376,7 +396,7 @@ async def test_a_message_that_is_put_off_counts_as_tried(
 
     assert answer.status.code == pb.OK
     assert too_soon == []
-    assert again.system_properties.delivery_attempt == 2
+    assert again.system_properties.delivery_attempt == 1
 
 
 async def test_a_dead_letter_tells_which_lite_topic_it_was_of(client: GrpcClient) -> None:

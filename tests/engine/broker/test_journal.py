@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from apps.engine.broker.careevents import GivenUpSent, Resent, Retired, SentBack
+from apps.engine.broker.careevents import GivenUpSent, PutOff, Resent, Retired, SentBack
 from apps.engine.broker.journal import (
     Assigned,
     Commit,
@@ -54,6 +54,7 @@ EVENTS: list[Event] = [
     LiteForgotten(topic="%LITE%chats|ann"),
     Settle(lease=5, runs=RUNS),
     Return(lease=5, visible_ms=1_700_000_000_000, runs=RUNS, reason="zu spät"),
+    PutOff(lease=1 << 40, visible_ms=1_700_000_000_000, runs=RUNS),
     Extend(lease=1 << 40, epoch=7, until_ms=1, runs=RUNS[:0]),
     Renew(lease=1 << 40, until_ms=1_700_000_060_000),
     Commit(group="g", topic="t", queue=0, queue_offset=1 << 50),

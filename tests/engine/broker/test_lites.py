@@ -212,6 +212,33 @@ def test_the_last_failure_of_a_message_makes_it_a_dead_letter_of_its_group(
     assert bodies_of(receive(broker)) == ["a2"]
 
 
+@pytest.mark.parametrize("is_checkpointed", [False, True])
+def test_what_was_put_off_was_not_tried_also_after_a_kill(
+    broker: Broker, disk: SimulatedDisk, clock: ManualClock, *, is_checkpointed: bool
+) -> None:
+    publish(broker, CHATS, groups=(GroupSpec(name="g", retry_max=1),))
+    send(broker, "ann", "a1")
+    subscribe(broker, "ann")
+    for is_failure in (False, True, False):
+        found = receive(broker)
+        broker.settler.nack("g", handles_of(found.leases), delay_ms=0, is_failure=is_failure)
+    broker.log.sync()
+    if is_checkpointed:
+        broker.checkpoint()
+
+    again = opened(disk.crash_image(random.Random(1), CrashMode.EVERYTHING), clock)
+    subscribe(again, "ann")
+    (lease,) = receive(again).leases
+    again.settler.nack("g", handles_of([lease]), delay_ms=0, reason="it is broken")
+    end = receive(again)
+    burial = again.burying.next()
+
+    assert lease.attempt == 2
+    assert end.leases == ()
+    assert burial is not None
+    assert [(one.number, one.reason) for one in burial.past] == [(1, ""), (2, "it is broken")]
+
+
 def test_a_store_has_so_many_lite_topics_and_no_more(broker: Broker) -> None:
     broker.lites._topics_max = 2
     send(broker, "ann", "a1")

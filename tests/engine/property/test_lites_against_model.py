@@ -213,7 +213,11 @@ class Lites:
                 del side.held[body]
             else:
                 delay_ms = self.rng.choice((0, 1_000, 20_000))
-                self.broker.settler.nack(group, [held.handle], delay_ms=delay_ms)
+                is_failure = self.rng.random() < 0.7
+                self.broker.settler.nack(
+                    group, [held.handle], delay_ms=delay_ms, is_failure=is_failure
+                )
+                self.tries[group, body] -= not is_failure
                 side.held[body] = Held(now_ms + delay_ms, "")
 
     def bury(self) -> None:

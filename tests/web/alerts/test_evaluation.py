@@ -151,6 +151,20 @@ def test_every_kind_of_a_group_fires_for_what_it_is_about_alone(
     assert states() == [("bad", "firing")]
 
 
+@pytest.mark.parametrize("kind", ["lag", "oldest_age", "silent_group"])
+def test_a_lag_in_lite_topics_that_is_not_counted_yet_is_unknown_and_not_zero(
+    slots: Slots, kind: str
+) -> None:
+    rule(kind=kind, threshold=1, pending_s=0)
+    behind = {"lag": 5, "retry_lag": 0, "members": 0, "oldest_age_ms": 9_000}
+    services.evaluate(now_ms=slots.sample(billing=behind))
+
+    services.evaluate(now_ms=slots.sample(billing={**behind, "lag": None, "oldest_age_ms": None}))
+
+    alert = Alert.objects.get()
+    assert (alert.state, alert.unknown_since) == ("firing", moment(slots.now_ms))
+
+
 def test_a_disk_that_fills_up_and_a_broker_that_is_silent_fire(slots: Slots) -> None:
     rule(name="disk", kind="disk", threshold=80, pending_s=0)
     rule(name="silence", kind="no_samples", threshold=60, pending_s=0)

@@ -23,6 +23,7 @@ from apps.engine.grouptypes import (
     QueueLockState,
     Rebalance,
 )
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import (
     CatalogSnapshot,
@@ -65,6 +66,7 @@ class FakeEngine:
         self.seen: list[ClientSeen] = []
         self.states: list[MemberState] = []
         self.left: list[QueueBacklog] = []
+        self.left_in_lites: list[LiteBacklog] = []
         self.locks: list[QueueLockState] = []
         self.transitions: list[LockTransition] = []
         self.shared_out: list[Rebalance] = []
@@ -146,6 +148,10 @@ class FakeEngine:
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         self.calls["backlog"] += 1
         return [row for row in self.left if group in (None, row.group)]
+
+    def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
+        self.calls["lite_backlog"] += 1
+        return self.left_in_lites
 
     def queue_locks(self, group: str | None = None) -> list[QueueLockState]:
         self.calls["queue_locks"] += 1

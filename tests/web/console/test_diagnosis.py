@@ -7,6 +7,7 @@ from apps.engine.caretypes import Suspension
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState, Subscription
 from apps.engine.types import ClientSeen, GroupSpec, MessageModel, Strategy
 from apps.groups.blocked import blocked_queues
+from tests.web.group_values import left_in_lites
 
 NOW_MS = 1_763_000_000_000
 MEMBER = MemberState(
@@ -46,6 +47,7 @@ WELL = Seen(
     members=[MEMBER],
     clients=[],
     backlog=[ROW],
+    lites=[],
     blocked=[],
     locks=[LOCK],
     in_per_s=5.0,
@@ -82,6 +84,14 @@ def test_a_topic_without_a_reader_is_told_with_what_waits() -> None:
         is_waiting=True,
     )
     assert troubles(replace(WELL, backlog=[row], clients=[reader])) == []
+
+
+def test_what_waits_in_lite_topics_is_found() -> None:
+    waits = replace(WELL, backlog=[], lites=[left_in_lites("g")])
+    slow = replace(waits, in_per_s=50.0)
+
+    assert "inbox: nobody reads it, and 1,204 messages wait." in said(waits)
+    assert len(troubles(slow)) == 2
 
 
 def test_members_that_differ_in_messages_or_strategy_are_named() -> None:

@@ -17,6 +17,7 @@ from apps.console.sparklines import LastHour
 from apps.engine.errors import Stopping
 from apps.engine.types import EngineStatus
 from tests.web.console.fakes import FakeEngine, HandClock
+from tests.web.group_values import left_in_lites
 
 
 def test_a_picture_adds_up(feed: Feed, engine: FakeEngine, clock: HandClock) -> None:
@@ -44,6 +45,45 @@ def test_a_picture_adds_up(feed: Feed, engine: FakeEngine, clock: HandClock) -> 
     assert snapshot["totals"]["queue_count"] == 2
     assert snapshot["store"]["recovery"]["cut_bytes"] == 88
     assert snapshot["sampled_at"] == "2025-11-13T02:30:01.000Z"
+
+
+def test_lite_topics_are_one_row_of_a_group_and_part_of_its_sums(
+    feed: Feed, engine: FakeEngine, clock: HandClock
+) -> None:
+    engine.add_topic("inbox")
+    engine.left_in_lites = [left_in_lites("phones", lag=1_000)]
+    feed.sample(engine.api)
+    engine.left_in_lites = [left_in_lites("phones", arrived=2_300)]
+    clock.now_ms += 1_000
+
+    snapshot = feed.sample(engine.api).snapshot
+
+    (group,) = snapshot["groups"]
+    (row,) = group["queues"]
+    assert (row["topic"], row["queue"], str(row["kind"])) == (
+        "inbox",
+        None,
+        "lite topics behind: 312",
+    )
+    assert (row["lag"], row["committed"], row["delivered"]) == (1_204, 1_096, 1_100)
+    assert (group["lag"], group["in_flight"], group["retry_lag"]) == (1_204, 4, 0)
+    assert (group["consume_rate"], group["lag_trend"]) == (96, "rising")
+    assert (snapshot["totals"]["lag"], snapshot["totals"]["in_flight"]) == (1_204, 4)
+
+
+def test_lite_topics_that_are_not_counted_yet_make_sums_unknown(
+    feed: Feed, engine: FakeEngine
+) -> None:
+    engine.add_topic("orders")
+    engine.consume("phones", "orders", 0, upto=0)
+    engine.left_in_lites = [left_in_lites("phones", lag=None)]
+
+    snapshot = feed.sample(engine.api).snapshot
+
+    (group,) = snapshot["groups"]
+    assert [str(row["kind"]) for row in group["queues"]] == ["", "lite topics, not counted yet"]
+    assert (group["lag"], group["in_flight"], group["retry_lag"]) == (None, None, 0)
+    assert (snapshot["totals"]["lag"], snapshot["totals"]["in_flight"]) == (None, None)
 
 
 def test_versions_grow_by_one(feed: Feed, engine: FakeEngine) -> None:

@@ -132,7 +132,6 @@ def test_the_members_page_tells_who_is_subscribed_to_what(
     log.receive("readers", lite_topic("inbox", "alice"))
     log.post()
 
-    assert "reads lite topics" in texts(browser.get("/groups/readers/"))
     answer = browser.get("/groups/readers/members/")
 
     page = texts(answer)
@@ -146,6 +145,27 @@ def test_the_members_page_tells_who_is_subscribed_to_what(
     assert re.findall(
         r'<td class="number">(\d+)</td><td class="number">(\d+)</td>', answer.content.decode()
     ) == [("30", "0"), ("1", "1")]
+
+
+def test_the_pages_of_a_group_tell_how_far_it_is_behind_in_all_lite_topics(
+    log: Log, browser: Client, inbox: Topic
+) -> None:
+    for _ in range(3):
+        sent(log, "alice")
+    sent(log, "bob")
+    subscribed(log, "alice")
+    log.post()
+
+    page = texts(browser.get("/groups/readers/"))
+    overview = texts(browser.get("/"))
+    of_topic = texts(browser.get("/topics/inbox/consumers"))
+
+    # Live by queue, and once more with what only the opened page asks for.
+    assert page.count("lite topics behind: 2") == 2
+    assert "The group has read nothing yet" not in page
+    assert LITES in links(browser.get("/groups/readers/"))
+    assert "lite topics behind: 2" in overview
+    assert re.search(r"readers 4 0", of_topic)
 
 
 def test_the_type_and_how_long_they_live_are_set_on_a_page(

@@ -2,6 +2,7 @@
 
 from apps.core.moments import moment
 from apps.engine.grouptypes import MemberState, QueueBacklog
+from apps.engine.litetypes import LiteBacklog
 from apps.engine.types import (
     ClientSeen,
     EngineStatus,
@@ -40,6 +41,7 @@ class NumberEngine:
         self.disk_bytes = 0
         self.free_bytes = 0
         self.left_to_do: list[QueueBacklog] = []
+        self.left_in_lites: list[LiteBacklog] = []
         self.joined: list[MemberState] = []
         self.seen: list[ClientSeen] = []
         self.dead: dict[str, list[QueueRange]] = {}
@@ -48,6 +50,9 @@ class NumberEngine:
     def backlog(self) -> list[QueueBacklog]:
         self.looks += 1
         return self.left_to_do
+
+    def lite_backlog(self) -> list[LiteBacklog]:
+        return self.left_in_lites
 
     def members(self) -> list[MemberState]:
         return self.joined

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from apps.core.moments import ms_of
+from apps.core.moments import moment, ms_of
 from apps.engine.grouptypes import MemberState, QueueBacklog, Subscription
 from apps.engine.types import MessageModel, QueueRange, TopicType
 from apps.groups.models import ConsumerGroup
@@ -14,6 +14,7 @@ from apps.metrics.models import GroupSample, GroupSummary, StoreSample, TopicSum
 from apps.metrics.resolutions import FINE, MINUTE
 from apps.topics import services as topics
 from tests.web.fake_engine import client
+from tests.web.group_values import left_in_lites
 from tests.web.metrics.conftest import at_once
 from tests.web.metrics.fakes import START_MS, HandClock, NumberEngine
 
@@ -151,6 +152,45 @@ def test_a_group_that_reads_nothing_yet_has_an_unknown_lag(
     decided, waiting = GroupSummary.objects.order_by("name")
     assert (decided.lag, decided.members, decided.is_ordered) == (None, 0, True)
     assert (waiting.lag, waiting.members, waiting.topics) == (None, 1, ["orders"])
+
+
+def test_what_is_left_in_lite_topics_is_a_groups_in_their_parent(
+    busy: NumberEngine, clock: HandClock
+) -> None:
+    topics.create_or_change_topic(name="inbox", type=TopicType.LITE)
+    busy.offsets["inbox"] = [(0, 0)]
+    busy.seen.append(client("phones", "p", "inbox"))
+    busy.left_in_lites = [left_in_lites("phones", lag=100), left_in_lites("billing", lag=5)]
+    services.sample(clock=clock)
+    clock.now_ms += 5_000
+    busy.left_in_lites = [left_in_lites("phones", lag=80, arrived=2_010)]
+
+    services.sample(clock=clock)
+
+    newest = GroupSample.objects.get(group="phones", at=moment(clock.now_ms))
+    assert (newest.topic, newest.committed, newest.delivered) == ("inbox", 1_930, 810)
+    assert (newest.lag, newest.in_flight, newest.oldest_age_ms) == (80, 4, 40_000)
+    assert (newest.consume_rate, newest.arrive_rate, newest.members) == (6.0, 2.0, 1)
+    row = GroupSummary.objects.get(name="phones")
+    assert (row.lag, row.retry_lag, row.topics, row.queue_count) == (80, 0, ["inbox"], 0)
+    assert (row.oldest_age_ms, row.members, row.drain_ms) == (40_000, 1, 20_000)
+    parent = TopicSummary.objects.get(name="inbox")
+    assert (parent.group_count, parent.lag, parent.lag_max) == (1, 80, 80)
+    assert StoreSample.objects.get(at=moment(clock.now_ms)).lag == 92
+
+
+def test_lite_topics_that_are_not_counted_yet_are_unknown_and_not_zero(
+    busy: NumberEngine, clock: HandClock
+) -> None:
+    busy.left_in_lites = [left_in_lites("billing", lag=None)]
+
+    services.sample(clock=clock)
+
+    sample = GroupSample.objects.get(topic="inbox")
+    assert (sample.lag, sample.committed, sample.oldest_age_ms) == (None, None, None)
+    row = GroupSummary.objects.get(name="billing")
+    assert (row.lag, row.retry_lag, row.committed, row.oldest_age_ms) == (None, 2, None, None)
+    assert StoreSample.objects.get().lag is None
 
 
 def test_what_is_gone_has_no_summary_any_more(busy: NumberEngine, clock: HandClock) -> None:

@@ -21,7 +21,7 @@ from apps.engine.errors import (
     UnknownTopic,
 )
 from apps.engine.limits import LITE_SILENT_MS, LITE_SUBSCRIPTIONS_MAX
-from apps.engine.litetypes import LiteAction, LiteModel, LiteSync, LiteSynced
+from apps.engine.litetypes import LiteAction, LiteBacklog, LiteModel, LiteSync, LiteSynced
 from apps.engine.testing.contracts.control import ControlFixtures
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import (
@@ -93,6 +93,8 @@ async def subscribe(
     action: LiteAction = LiteAction.ADD,
     parent: str = PARENT,
     begin: ConsumeFrom | None = None,
+    begin_offset: int | None = None,
+    begin_tail: int | None = None,
 ) -> LiteSynced:
     """Change a client's set."""
     return await engine.sync_lite(
@@ -103,6 +105,8 @@ async def subscribe(
             action=action,
             names=names,
             begin=begin,
+            begin_offset=begin_offset,
+            begin_tail=begin_tail,
         )
     )
 
@@ -204,6 +208,36 @@ class LiteContract(ControlFixtures):
         again = await receive(engine, "c", most=1)
         assert bodies_of(again) == ["a1"]
         assert again.leases[0].attempt == 2
+
+    async def test_a_message_that_is_put_off_comes_again_and_was_not_tried(
+        self, engine: EngineAPI, clock: ManualClock
+    ) -> None:
+        await send(engine, "ann", "a1", "a2")
+        await subscribe(engine, "c", "ann")
+        attempts = []
+        for is_failure in (False, True, False, False):
+            (lease,) = (await receive(engine, "c", most=1)).leases
+            attempts.append(lease.attempt)
+            handles = handles_of([lease])
+            (result,) = await engine.nack("g", handles, delay_ms=1_000, is_failure=is_failure)
+            assert result.outcome is Settled.OK
+            assert bodies_of(await receive(engine, "c")) == []
+            clock.advance(1_000)
+
+        last = await receive(engine, "c", most=1)
+
+        assert attempts == [1, 1, 2, 2]
+        assert bodies_of(last) == ["a1"]
+        assert last.leases[0].attempt == 2
+
+    async def test_what_is_put_off_is_so_for_a_time(self, engine: EngineAPI) -> None:
+        await send(engine, "ann", "a1")
+        await subscribe(engine, "c", "ann")
+        handles = handles_of((await receive(engine, "c")).leases)
+
+        for wrong in ({}, {"delay_level": 1}):
+            with pytest.raises(InvalidArgument):
+                await engine.nack("g", handles, is_failure=False, **wrong)  # type: ignore[arg-type]
 
     async def test_a_message_that_nobody_settles_comes_again(
         self, engine: EngineAPI, clock: ManualClock
@@ -311,6 +345,67 @@ class LiteContract(ControlFixtures):
         assert [client.lag for client in out] == [4]
         assert [client.lag for client in after] == [4 - len(handles)]
 
+    async def test_what_a_group_has_left_to_do_is_of_all_lite_topics_and_told_once(
+        self, engine: EngineAPI, control: EngineControl, clock: ManualClock
+    ) -> None:
+        await send(engine, "ann", "a1", "a2", "a3")
+        clock.advance(2_000)
+        await send(engine, "bob", "b1")
+        await send(engine, "eve", "e1")
+        nobody = await self.ask(control.lite_backlog)
+        await subscribe(engine, "c", "ann", "bob")
+        clock.advance(1_000)
+        before = await self.ask(lambda: control.lite_backlog("g"))
+        leases = (await receive(engine, "c")).leases
+        out = await self.ask(lambda: control.lite_backlog("g"))
+        await engine.ack("g", [handle for handle in handles_of(leases) if handle[-2:] != ":2"])
+        (after,) = await self.ask(control.lite_backlog)
+        other = await self.ask(lambda: control.lite_backlog("other"))
+
+        assert (nobody, other) == ([], [])
+        at_first = LiteBacklog(
+            group="g",
+            topic=PARENT,
+            arrived=before[0].arrived,
+            lag=5,
+            topics_behind=3,
+            in_flight=0,
+            ready=5,
+            oldest_age_ms=3_000,
+        )
+        assert before == [at_first]
+        assert [(row.lag, row.in_flight, row.ready) for row in out] == [(5, 4, 1)]
+        assert (after.lag, after.topics_behind, after.in_flight, after.ready) == (2, 2, 1, 1)
+        assert after.passed == (before[0].passed or 0) + 3
+
+    async def test_where_a_group_begins_at_the_end_it_is_behind_in_what_it_asked_for(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        await send(engine, "ann", "a1")
+        await send(engine, "bob", "b1")
+        await subscribe(engine, "c", "ann", "new", group="late")
+        at_the_end = await self.ask(lambda: control.lite_backlog("late"))
+        await send(engine, "ann", "a2")
+        await send(engine, "bob", "b2")
+        await send(engine, "new", "n1", "n2")
+        later = await self.ask(lambda: control.lite_backlog("late"))
+
+        assert [(row.lag, row.topics_behind) for row in at_the_end] == [(0, 0)]
+        assert [(row.lag, row.topics_behind) for row in later] == [(3, 2)]
+
+    async def test_a_message_that_nobody_settles_in_time_is_with_nobody(
+        self, engine: EngineAPI, control: EngineControl, clock: ManualClock
+    ) -> None:
+        await send(engine, "ann", "a1")
+        await subscribe(engine, "c", "ann")
+        await receive(engine, "c", invisible_ms=5_000)
+        clock.advance(5_000)
+        await receive(engine, "stranger")
+
+        (row,) = await self.ask(control.lite_backlog)
+
+        assert (row.lag, row.in_flight, row.ready) == (1, 0, 1)
+
     async def test_a_silent_client_is_forgotten(
         self, engine: EngineAPI, control: EngineControl, clock: ManualClock
     ) -> None:
@@ -337,6 +432,44 @@ class LiteContract(ControlFixtures):
 
         assert sorted(bodies_of(await receive(engine, "c", group="late"))) == ["a2", "b1"]
         assert bodies_of(await receive(engine, "c")) == ["a2"]
+
+    async def test_a_group_begins_at_an_offset_or_with_the_last_messages(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        await send(engine, "ann", "a0", "a1", "a2")
+        await subscribe(engine, "c", "ann", "new", group="at", begin_offset=2)
+        await subscribe(engine, "c", "ann", group="beyond", begin_offset=99)
+        await subscribe(engine, "c", "ann", group="tail", begin_tail=2)
+        await subscribe(engine, "c", "ann", group="all", begin_tail=99)
+        await send(engine, "new", "n0")
+        rows = await self.ask(control.lite_backlog)
+
+        assert {row.group: row.lag for row in rows} == {"all": 4, "at": 2, "beyond": 1, "tail": 3}
+        assert sorted(bodies_of(await receive(engine, "c", group="at"))) == ["a2", "n0"]
+        assert bodies_of(await receive(engine, "c", group="beyond")) == []
+        assert bodies_of(await receive(engine, "c", group="tail")) == ["a1", "a2"]
+        assert bodies_of(await receive(engine, "c", group="all")) == ["a0", "a1", "a2"]
+
+    async def test_where_a_group_is_no_subscription_moves_it(self, engine: EngineAPI) -> None:
+        await send(engine, "ann", "a0", "a1", "a2")
+        await subscribe(engine, "c", "ann", begin_offset=1)
+        first = await receive(engine, "c", most=1)
+        await engine.ack("g", handles_of(first.leases))
+        await subscribe(engine, "c", action=LiteAction.CLEAR)
+
+        await subscribe(engine, "c", "ann", begin_offset=0)
+        await subscribe(engine, "d", "ann", begin_tail=0)
+
+        assert bodies_of(first) == ["a1"]
+        assert bodies_of(await receive(engine, "c")) == ["a2"]
+
+    async def test_a_subscription_that_begins_at_two_places_is_refused(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        with pytest.raises(InvalidArgument):
+            await subscribe(engine, "c", "ann", begin=ConsumeFrom.LAST, begin_tail=1)
+
+        assert await self.ask(lambda: control.lite_subscriptions("g")) == ()
 
     async def test_a_receive_asked_again_by_its_name_is_answered_the_same(
         self, engine: EngineAPI

@@ -11,7 +11,7 @@ from apps.groups.api.serializers.care import SuspensionDocument, rendered_suspen
 from apps.groups.blocked import BlockedBy, BlockedQueue
 from apps.groups.rates import Pace
 from apps.groups.retrytopics import is_retry
-from apps.groups.selectors import Backlog, QueueState
+from apps.groups.selectors import Backlog, LitesState, QueueState
 
 _RATE = "Messages a second, over half a minute at most; null until it is known."
 
@@ -37,10 +37,9 @@ class OffsetList(serializers.Serializer[Any]):
     sampled_at = serializers.DateTimeField()
 
 
-class PaceDocument(serializers.Serializer[Any]):
-    """What is left to do, and how fast it comes and goes."""
+class RateDocument(serializers.Serializer[Any]):
+    """How old what is left to do is, and how fast it comes and goes."""
 
-    lag = serializers.CharField(help_text="Messages not yet committed.")
     oldest_age_ms = serializers.IntegerField(
         allow_null=True, help_text="Age of the oldest of them; null without one, or not known."
     )
@@ -49,6 +48,12 @@ class PaceDocument(serializers.Serializer[Any]):
     drain_ms = serializers.IntegerField(
         allow_null=True, help_text="Time until nothing is left; null when it does not shrink."
     )
+
+
+class PaceDocument(RateDocument):
+    """What is left to do in a queue, and how fast it comes and goes."""
+
+    lag = serializers.CharField(help_text="Messages not yet committed.")
 
 
 class HeldLockDocument(serializers.Serializer[Any]):
@@ -84,16 +89,44 @@ class LagDocument(OffsetDocument, PaceDocument):
     )
 
 
-class TotalDocument(PaceDocument):
-    """All queues together."""
+class LitesDocument(RateDocument):
+    """What is left to do in all lite topics of a parent together.
 
+    A group counts with all of them as soon as it has read one, or a client of it is subscribed to
+    one. In a lite topic that it has not read yet that is what it would be given: all of it where a
+    client is subscribed, else from where the group begins. Null is not known: a group that is new
+    to many lite topics is counted within half a minute.
+    """
+
+    topic = serializers.CharField(help_text="The parent.")
+    lag = serializers.CharField(allow_null=True, help_text="Messages not yet committed.")
+    topics_behind = serializers.IntegerField(
+        allow_null=True, help_text="Lite topics that have any of them."
+    )
+    in_flight = serializers.IntegerField(allow_null=True, help_text="Handed out and not settled.")
+    ready = serializers.CharField(
+        allow_null=True,
+        help_text="With nobody: never handed out, given back, or out for too long.",
+    )
+
+
+class TotalDocument(RateDocument):
+    """All queues and lite topics together."""
+
+    lag = serializers.CharField(
+        allow_null=True, help_text="Messages not yet committed; null where `lite_lag` is."
+    )
     retry_lag = serializers.CharField(help_text="Of `lag`, what lies in the group's retry topic.")
+    lite_lag = serializers.CharField(
+        allow_null=True, help_text="Of `lag`, what lies in lite topics; null until it is known."
+    )
 
 
 class LagList(serializers.Serializer[Any]):
-    """Backlog of a group, by topic and queue, and over all of them."""
+    """Backlog of a group, by topic and queue, by parent of lite topics, and over all of them."""
 
     items = LagDocument(many=True)
+    lites = LitesDocument(many=True)
     total = TotalDocument()
     next_cursor = serializers.CharField(allow_null=True)
     sampled_at = serializers.DateTimeField()
@@ -139,9 +172,11 @@ def rendered_backlog(backlog: Backlog) -> dict[str, object]:
     """Build the JSON shape of a group's backlog."""
     return {
         **listing([_rendered_queue(queue) for queue in backlog.queues], None),
+        "lites": [_rendered_lites(lites) for lites in backlog.lites],
         "total": {
             **_rendered_pace(backlog.lag, backlog.oldest_age_ms, backlog.pace),
             "retry_lag": str(backlog.retry_lag),
+            "lite_lag": _text(backlog.lite_lag),
         },
     }
 
@@ -173,7 +208,7 @@ def _rendered_queue(queue: QueueState) -> dict[str, object]:
         **_rendered_pace(row.max_offset - row.committed, row.oldest_age_ms, queue.pace),
         "in_flight": row.in_flight,
         "lost": str(row.lost),
-        "ready": None if queue.ready is None else str(queue.ready),
+        "ready": _text(queue.ready),
         "stalled_ms": row.stalled_ms,
         "head_attempts": row.head_attempts,
         "owner": row.owner,
@@ -184,9 +219,24 @@ def _rendered_queue(queue: QueueState) -> dict[str, object]:
     }
 
 
-def _rendered_pace(lag: int, oldest_age_ms: int | None, pace: Pace) -> dict[str, object]:
+def _rendered_lites(lites: LitesState) -> dict[str, object]:
+    row = lites.row
     return {
-        "lag": str(lag),
+        "topic": row.topic,
+        **_rendered_pace(row.lag, row.oldest_age_ms, lites.pace),
+        "topics_behind": row.topics_behind,
+        "in_flight": row.in_flight,
+        "ready": _text(row.ready),
+    }
+
+
+def _text(count: int | None) -> str | None:
+    return None if count is None else str(count)
+
+
+def _rendered_pace(lag: int | None, oldest_age_ms: int | None, pace: Pace) -> dict[str, object]:
+    return {
+        "lag": _text(lag),
         "oldest_age_ms": oldest_age_ms,
         "in_per_s": pace.in_per_s,
         "out_per_s": pace.out_per_s,

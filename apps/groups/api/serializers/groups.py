@@ -90,9 +90,15 @@ class GroupDocument(SettingsDocument):
     )
     topics = serializers.ListField(child=serializers.CharField())
     queue_count = serializers.IntegerField(help_text="Queues the group has progress in.")
-    lag = serializers.CharField(help_text="Messages not yet committed, over all queues.")
+    lag = serializers.CharField(
+        allow_null=True,
+        help_text="Messages not yet committed, over all queues and lite topics; null while its "
+        "lite topics are not counted yet.",
+    )
     retry_lag = serializers.CharField(help_text="Of these, in the group's retry topic.")
-    in_flight = serializers.IntegerField(help_text="Handed out and not settled.")
+    in_flight = serializers.IntegerField(
+        allow_null=True, help_text="Handed out and not settled; null as `lag` is."
+    )
     members = MemberDocument(many=True)
     idle_members = serializers.ListField(
         child=serializers.CharField(), help_text="Members that share queues and got none."
@@ -124,7 +130,7 @@ def rendered_group(state: GroupState, *, peeks: bool) -> dict[str, object]:
         "is_decided": state.is_decided,
         "topics": list(state.topics),
         "queue_count": state.queue_count,
-        "lag": str(state.lag),
+        "lag": None if state.lag is None else str(state.lag),
         "retry_lag": str(state.retry_lag),
         "in_flight": state.in_flight,
         "members": [rendered_member(member, peeks=peeks) for member in state.members],
