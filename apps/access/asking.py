@@ -24,9 +24,6 @@ from apps.access.policy.sight import ALL
 from apps.core.moments import moment
 from apps.engine.clock import SystemClock
 
-# Of a session: since its start, and without a request.
-SESSION_MS_MAX = 12 * 3_600_000
-SESSION_IDLE_MS_MAX = 2 * 3_600_000
 _NOTE_EVERY_MS = 60_000
 _BEGUN, _SEEN, _FACTOR = "access_begun_ms", "access_seen_ms", "access_factor"
 
@@ -217,8 +214,9 @@ def by_session(request: HttpRequest) -> Rights:
     now_ms = clock.wall_ms()
     begun_ms = int(request.session.get(_BEGUN, now_ms))
     seen_ms = int(request.session.get(_SEEN, now_ms))
-    until_ms = begun_ms + SESSION_MS_MAX
-    if now_ms >= until_ms or now_ms - seen_ms >= SESSION_IDLE_MS_MAX:
+    times = settings.MQWEB.sessions
+    until_ms = begun_ms + times.ms_max
+    if now_ms >= until_ms or now_ms - seen_ms >= times.idle_ms_max:
         _flush(request)
         raise unauthenticated(because("the session has ended: sign in again"), is_wrong=True)
     if _BEGUN not in request.session:
