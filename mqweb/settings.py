@@ -31,8 +31,7 @@ _listening = () if env.is_loopback(MQWEB.host) else (MQWEB.host,)
 ALLOWED_HOSTS = [*env.LOOPBACK_NAMES, *_listening, *MQWEB.allowed_hosts]
 
 INSTALLED_APPS = [
-    # Without looking for what it shows: `urls.py` does, and only the broker serves pages.
-    "django.contrib.admin.apps.SimpleAdminConfig",
+    "mqweb.adminconfig.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -47,6 +47,8 @@ class ReadOnlyAdmin(ActingAdmin):
     """Rows that something else keeps; counting all of them is never asked of the database."""
 
     show_full_result_count = False
+    # The audit has what was done to them; Django notes only what it changed itself.
+    shows_history = False
     list_per_page = 50
     paginator = NewestRows
 

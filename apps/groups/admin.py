@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.access import asking
-from apps.access.policy import Action, Kind
+from apps.access.policy import Action
 from apps.access.policy import group as group_of
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin, key_of
@@ -135,20 +135,6 @@ class ConsumerGroupAdmin(ActingAdmin):
         """Return the name of a group that exists."""
         return [] if obj is None else ["name"]
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may make a group of some name."""
-        may = asking.access_of(request).may_somewhere(Action.CREATE, Kind.GROUP)
-        return may.is_allowed and super().has_add_permission(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Allow it to those who may change this group, or some."""
-        access = asking.access_of(request)
-        if isinstance(obj, ConsumerGroup):
-            may = access.may(Action.UPDATE, group_of(obj.name))
-        else:
-            may = access.may_somewhere(Action.UPDATE, Kind.GROUP)
-        return may.is_allowed and super().has_change_permission(request, obj)
-
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: progress outlives everything, and the group with it."""
         return False
@@ -156,7 +142,9 @@ class ConsumerGroupAdmin(ActingAdmin):
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
         """Save through the service; PermissionDenied for a new name one may not use."""
         assert isinstance(obj, ConsumerGroup)
-        asking.require(request, Action.UPDATE if change else Action.CREATE, group_of(obj.name))
+        asking.require_within(
+            request, Action.UPDATE if change else Action.CREATE, group_of(obj.name)
+        )
         services.put_group(name=obj.name, values=form.values(), by=actor_of(request))
         obj.pk = ConsumerGroup.objects.get(name=obj.name).pk
 
