@@ -167,6 +167,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = languages.DEFAULT.value
 LANGUAGES = [(language.value, language.own_name) for language in languages.Language]
 LOCALE_PATHS = [BASE_DIR / "mqweb" / "locale"]
+# Moments of the admin as those of the console.
+FORMAT_MODULE_PATH = "mqweb.formats"
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True

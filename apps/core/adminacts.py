@@ -28,6 +28,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils.translation import ngettext
 
+from apps.core.admincells import in_words
 from apps.core.exceptions import ProblemError
 from apps.core.phrases import read, told
 from apps.engine.errors import EngineError
@@ -332,6 +333,10 @@ class ActingAdmin(Base):
 
     change_list_template = "admin/acting_change_list.html"
     shows_history = True
+
+    def get_list_display(self, request: HttpRequest) -> Any:  # Django's mix of names and functions.
+        """Return the columns, in words where their fields are raw."""
+        return in_words(self.model, super().get_list_display(request))
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Say whether the first page has this one."""

@@ -6,7 +6,8 @@ Members, assignments and locks are the engine's: their rows follow it within sec
 # Django names the arguments of these methods, whether we need them or not.
 # ruff: noqa: ARG002
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from django import forms
@@ -21,8 +22,8 @@ from apps.access import asking
 from apps.access.policy import Action
 from apps.access.policy import group as group_of
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin, key_of
-from apps.core.adminacts import ActingAdmin, Call, Chosen, confirmed, offered
+from apps.core.admin import DecidedAdmin, ReadOnlyAdmin, key_of
+from apps.core.adminacts import Call, Chosen, confirmed, offered
 from apps.core.moments import ms_of
 from apps.engine.errors import Refused
 from apps.engine.failuretypes import RetryPolicy
@@ -64,6 +65,10 @@ class GroupForm(GroupModelForm):
             "consume_from_at", "retry_max", "retry_policy", "retry_delays_ms", "access_lock_ms",
             "lite_model",
         ]  # fmt: skip
+        widgets: ClassVar[Mapping[str, forms.Widget]] = {
+            name: forms.Textarea(attrs={"rows": 2, "cols": 60})
+            for name in ("fixed", "rooms", "retry_delays_ms")
+        }
 
     def clean_fixed(self) -> Any:
         """Return the list of queues; refuse another shape."""
@@ -119,10 +124,11 @@ class GroupForm(GroupModelForm):
 
 
 @admin.register(ConsumerGroup)
-class ConsumerGroupAdmin(ActingAdmin):
+class ConsumerGroupAdmin(DecidedAdmin):
     """Groups: the name is fixed once given. One that was ever seen stays."""
 
     form = GroupForm  # type: ignore[assignment]
+    fields = (*GroupForm.Meta.fields,)
     list_display = [
         "name", "enabled", "ordered", "strategy", "consume_from", "retry_max", "retry_policy",
         "access_lock_ms", "decided_at",
@@ -131,9 +137,10 @@ class ConsumerGroupAdmin(ActingAdmin):
     search_fields = ["name"]
     show_full_result_count = False
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Return the name of a group that exists."""
-        return [] if obj is None else ["name"]
+        fixed = [] if obj is None else ["name"]
+        return [*fixed, *super().get_readonly_fields(request, obj)]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: progress outlives everything, and the group with it."""
@@ -196,7 +203,7 @@ class MemberAdmin(ReadOnlyAdmin):
 
     list_display = [
         "group", "client_id", "topics", "model", "ordered", "generation", "conflicts",
-        "first_seen_at", "last_seen_at",
+        "last_seen_at",
     ]  # fmt: skip
     list_filter = ["model", "ordered"]
     search_fields = ["group", "client_id"]

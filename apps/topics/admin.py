@@ -21,8 +21,8 @@ from apps.access.policy import Action
 from apps.access.policy import topic as topic_of
 from apps.audit.models import REASON_CHARACTERS_MAX
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin
-from apps.core.adminacts import ActingAdmin, Call, Chosen, confirmed
+from apps.core.admin import DecidedAdmin, ReadOnlyAdmin
+from apps.core.adminacts import Call, Chosen, confirmed
 from apps.core.phrases import told
 from apps.engine import limits
 from apps.engine.errors import EngineError, Refused
@@ -164,22 +164,24 @@ def _what_goes(topic: Topic, _rows: QuerySet[Any]) -> Iterable[str]:
 
 
 @admin.register(Topic)
-class TopicAdmin(ActingAdmin):
+class TopicAdmin(DecidedAdmin):
     """Topics: the name is fixed once given, and so is what becomes of old messages."""
 
     form = TopicForm  # type: ignore[assignment]
+    fields = (*TopicForm.Meta.fields, "drain")
     actions = ["delete_topics"]
     list_display = [
-        "name", "type", "queue_count", "write_queue_count", "target_queue_count", "perm",
-        "expires_ms", "retention_ms", "cleanup", "lite_ttl_minutes", "updated_at",
+        "name", "type", "queue_count", "write_queue_count", "perm", "expires_ms", "retention_ms",
+        "cleanup", "updated_at",
     ]  # fmt: skip
     list_filter = ["type", "perm"]
     search_fields = ["name"]
     show_full_result_count = False
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Return what is fixed of a topic that exists."""
-        return [] if obj is None else ["name", "cleanup"]
+        fixed = [] if obj is None else ["name", "cleanup"]
+        return [*fixed, *super().get_readonly_fields(request, obj)]
 
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
         """Save through the service; PermissionDenied for a new name one may not use."""
