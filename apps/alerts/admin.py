@@ -51,6 +51,8 @@ class AlertAdmin(ReadOnlyAdmin):
         "id", "rule_said", "subject", "state", "severity", "value", "fired_at", "acknowledged_by",
         "resolved_at",
     ]  # fmt: skip
+    # The rule is named by its link, and beside the alert's own name where it is gone.
+    exclude = ["rule_name"]
     list_filter = ["state", "severity", "kind", "fired_at"]
     search_fields = ["subject__exact", "rule_name__exact"]
     search_help_text = gettext_lazy("A group or a rule, whole.")

@@ -61,14 +61,19 @@ def _say_of(field: Any) -> Cell | None:
     name = re.sub(r"_(?:min|max)$", "", field.name)
     is_number = isinstance(field, models.IntegerField | models.FloatField)
     if is_number and name.endswith("_ms"):
-        return lambda value: str(duration(round(value)))
+        return lambda value: _whole(str(duration(round(value))))
     if is_number and name.endswith("_bytes"):
-        return size
+        return lambda value: _whole(size(value))
     return figure if isinstance(field, models.FloatField) else None
 
 
 def _name_of(field: Any) -> Any:  # A text that is put into words when it is read.
     return lazy(lambda: capfirst(_UNIT.sub("", str(field.verbose_name))), str)()
+
+
+def _whole(amount: str) -> str:
+    """Return an amount that is not broken between its number and its unit."""
+    return amount.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def figure(value: float) -> str:
