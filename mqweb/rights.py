@@ -11,12 +11,14 @@ from apps.access.table import (
     SIGNED_IN,
     Row,
     Table,
+    Throughout,
     on_cluster,
     on_group,
     on_group_of_lock,
     on_some_group,
     on_some_topic,
     on_topic,
+    rows,
 )
 
 _SEE = on_cluster(Action.GET)
@@ -274,7 +276,106 @@ _PAGES: dict[str, dict[str, Row]] = {
     "access/tokens/<int:number>/revoke": {"POST": _ADMINISTER},
 }
 
+# The admin's lists are whole tables, which are not filtered by name: they are for who sees all.
+_LOOK = Throughout()
+_LOOK_INSIDE = Throughout(peeks=True)
+
+_ADMIN_PAGES: dict[str, dict[str, Row]] = {
+    "admin/": {"GET": _LOOK},
+    "admin/jsi18n/": {"GET": _LOOK},
+    # It asks whether the rows it looks among may be seen.
+    "admin/autocomplete/": {"GET": _LOOK},
+    "admin/password_change/": {"GET": _LOOK},
+    "admin/logout/": {"GET": EVERYBODY, "POST": EVERYBODY},
+}
+
+# Each model of the admin. What its rows need to be seen is what the same things need on pages and
+# in the API; acts on them ask for the right to the call they stand for. One that is not here is for
+# who administers.
+_ADMIN = {
+    "access.accountsession": rows(see=_ADMINISTER),
+    "access.apitoken": rows(see=_ADMINISTER),
+    "access.grant": rows(see=_ADMINISTER),
+    "access.secondfactor": rows(see=_ADMINISTER),
+    "auth.user": rows(see=_ADMINISTER),
+    "audit.auditentry": rows(see=_ADMINISTER),
+    # An address that is told of alerts may hold a secret, and so may what is told of telling it.
+    "alerts.channel": rows(see=_ADMINISTER),
+    "alerts.notification": rows(see=_ADMINISTER),
+    "alerts.delivery": rows(see=_ADMINISTER),
+    "alerts.alert": rows(see=_LOOK),
+    "alerts.alertevent": rows(see=_LOOK),
+    "alerts.alertrule": rows(see=_LOOK),
+    "alerts.silence": rows(see=_LOOK),
+    "alerts.watch": rows(see=_LOOK),
+    "clockwork.part": rows(see=_LOOK),
+    "clockwork.taskrun": rows(see=_LOOK),
+    "clockwork.taskstate": rows(see=_LOOK),
+    # Keys of messages, what consumers say of their failures, and searches for either.
+    "deadletters.deadletter": rows(see=_LOOK_INSIDE),
+    "deadletters.resendjob": rows(see=_LOOK_INSIDE),
+    "deadletters.resendtrouble": rows(see=_LOOK_INSIDE),
+    "delays.delaylevel": rows(see=_LOOK),
+    # As PUT and DELETE of its address in the API.
+    "topics.topic": rows(
+        see=_LOOK,
+        add=on_some_topic(Action.CREATE),
+        change=on_some_topic(Action.UPDATE),
+        delete=on_some_topic(Action.DELETE),
+    ),
+    "topics.messagequeue": rows(see=_LOOK),
+    "groups.consumergroup": rows(
+        see=_LOOK, add=on_some_group(Action.CREATE), change=on_some_group(Action.UPDATE)
+    ),
+    "groups.consumeroffset": rows(see=_LOOK),
+    "groups.lockrefusal": rows(see=_LOOK),
+    "groups.locktransition": rows(see=_LOOK),
+    "groups.member": rows(see=_LOOK),
+    "groups.offsetreset": rows(see=_LOOK),
+    "groups.queueassignment": rows(see=_LOOK),
+    "groups.queuelock": rows(see=_LOOK),
+    "groups.rebalance": rows(see=_LOOK),
+    "groups.subscription": rows(see=_LOOK),
+    "metrics.groupsample": rows(see=_LOOK),
+    "metrics.groupsummary": rows(see=_LOOK),
+    "metrics.storesample": rows(see=_LOOK),
+    "metrics.topicsample": rows(see=_LOOK),
+    "metrics.topicsummary": rows(see=_LOOK),
+    "pipelines.archivedsegment": rows(see=_LOOK),
+    "pipelines.ingestposition": rows(see=_LOOK),
+    "pipelines.lakefile": rows(see=_LOOK),
+    "pipelines.pipelinerun": rows(see=_LOOK),
+    "pipelines.pipelinestream": rows(see=_LOOK),
+    "pipelines.runinput": rows(see=_LOOK),
+    "pipelines.streambatch": rows(see=_LOOK),
+    "pipelines.backlogpoint": rows(see=_LOOK),
+    "pipelines.deadcause": rows(see=_LOOK),
+    "pipelines.delaystat": rows(see=_LOOK),
+    "pipelines.disorder": rows(see=_LOOK),
+    "pipelines.duplicatetotal": rows(see=_LOOK),
+    "pipelines.hotkey": rows(see=_LOOK),
+    "pipelines.latenessbar": rows(see=_LOOK),
+    "pipelines.loss": rows(see=_LOOK),
+    "pipelines.losstotal": rows(see=_LOOK),
+    "pipelines.qualityresult": rows(see=_LOOK),
+    "pipelines.queueshare": rows(see=_LOOK),
+    "pipelines.rateminute": rows(see=_LOOK),
+    "pipelines.rebalancehour": rows(see=_LOOK),
+    "pipelines.retrystat": rows(see=_LOOK),
+    "transactions.transactiondecision": rows(see=_LOOK),
+}
+
 TABLE = Table(
-    routes={**{f"api/v1/{route}": methods for route, methods in _API.items()}, **_PAGES},
-    areas=[("admin/", _ADMINISTER)],
+    routes={
+        **{f"api/v1/{route}": methods for route, methods in _API.items()},
+        **_PAGES,
+        **_ADMIN_PAGES,
+    },
+    areas=[
+        *((f"admin/{label.replace('.', '/')}/", found.see) for label, found in _ADMIN.items()),
+        # The page of an application has those of its models that its viewer may see.
+        ("admin/(?P<app_label>", _LOOK),
+        ("admin/", _ADMINISTER),
+    ],
+    models=_ADMIN,
 )

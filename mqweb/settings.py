@@ -31,8 +31,7 @@ _listening = () if env.is_loopback(MQWEB.host) else (MQWEB.host,)
 ALLOWED_HOSTS = [*env.LOOPBACK_NAMES, *_listening, *MQWEB.allowed_hosts]
 
 INSTALLED_APPS = [
-    # Without looking for what it shows: `urls.py` does, and only the broker serves pages.
-    "django.contrib.admin.apps.SimpleAdminConfig",
+    "mqweb.adminconfig.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -168,6 +167,8 @@ AUTH_PASSWORD_VALIDATORS = [
 LANGUAGE_CODE = languages.DEFAULT.value
 LANGUAGES = [(language.value, language.own_name) for language in languages.Language]
 LOCALE_PATHS = [BASE_DIR / "mqweb" / "locale"]
+# Moments of the admin as those of the console.
+FORMAT_MODULE_PATH = "mqweb.formats"
 TIME_ZONE = "UTC"
 USE_I18N = True
 USE_TZ = True
@@ -188,7 +189,7 @@ SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SESSION_COOKIE_NAME = "mqweb_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_AGE = MQWEB.sessions.ms_max // 1_000
 CSRF_COOKIE_NAME = "mqweb_csrf"
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"

@@ -66,6 +66,15 @@ class AccountAdmin(AuditedAdmin, UserBase):
     filter_horizontal = []
     readonly_fields = ["last_login", "date_joined"]
 
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kw: Any) -> Any:
+        """Return a field of the form; `is_staff` says when it counts."""
+        if db_field.name == "is_staff":
+            kw["help_text"] = _(
+                "Whether this account enters the admin while access is off. With access on, roles "
+                "and grants decide."
+            )
+        return super().formfield_for_dbfield(db_field, request, **kw)
+
     def kept_of(self, obj: Model) -> Mapping[str, object]:
         """Return what an entry keeps of an account, its role as well."""
         assert isinstance(obj, User)

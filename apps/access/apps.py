@@ -14,7 +14,7 @@ class AccessConfig(AppConfig):
     def ready(self) -> None:
         """Register checks and the ways into the API, and have denials kept in the audit log.
 
-        The admin's acts are decided by the table of rights, too.
+        The admin's rows and acts are decided by the table of rights, too.
         """
         # Importing the modules registers what they hold, and needs the applications to be ready.
         from apps.access import (
@@ -27,4 +27,4 @@ class AccessConfig(AppConfig):
         from apps.core import adminacts
 
         asking.tell_of_denials(at_doors=telling.of_data_plane, of_requests=telling.of_request)
-        adminacts.decided_by(reaching.may_call)
+        adminacts.decided_by(calls=reaching.may_call, rows=reaching.may_rows)

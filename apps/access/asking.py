@@ -24,9 +24,6 @@ from apps.access.policy.sight import ALL
 from apps.core.moments import moment
 from apps.engine.clock import SystemClock
 
-# Of a session: since its start, and without a request.
-SESSION_MS_MAX = 12 * 3_600_000
-SESSION_IDLE_MS_MAX = 2 * 3_600_000
 _NOTE_EVERY_MS = 60_000
 _BEGUN, _SEEN, _FACTOR = "access_begun_ms", "access_seen_ms", "access_factor"
 
@@ -34,6 +31,10 @@ clock = SystemClock()
 gate = Gate(snapshot.current, clock)
 """The one gate of this process."""
 _loop: asyncio.AbstractEventLoop | None = None
+
+
+class Told(PermissionDenied):
+    """A refusal that those who keep refusals were told of already."""
 
 
 def _to_nobody(_request: HttpRequest, _denied: Denied) -> None:
@@ -78,6 +79,20 @@ class Access:
             return Sight(None)
         caller = self.rights.caller
         return Sight.of(caller.principal, caller.source)
+
+    def sees_throughout(self, *, peeks: bool) -> Decision:
+        """Say whether whoever asks sees all there is; with `peeks`, all that messages hold, too."""
+        administers = self.may(Action.ADMINISTER, CLUSTER)
+        if administers.is_allowed or self.rights is None:
+            return administers
+        sight, name = self.sight(), self.rights.caller.principal.name
+        if not sight.sees_everything:
+            text = because("%(name)s does not see every topic and every group", name=name)
+            return Decision(False, text)
+        if peeks and not sight.is_whole:
+            text = because("%(name)s may not read the messages of every topic and group", name=name)
+            return Decision(False, text)
+        return Decision(True, "sees all of it")
 
     def may_one(self, actions: Sequence[Action], resource: Resource) -> Decision:
         """Say whether whoever asks may do one of some things; if not, why not the first."""
@@ -127,6 +142,18 @@ def require(request: HttpRequest, action: Action, resource: Resource) -> None:
         raise Http404(f"there is no {resource} that may be known of")
 
 
+def require_within(request: HttpRequest, action: Action, resource: Resource) -> None:
+    """Raise PermissionDenied unless whoever asks may, from a page that is in a transaction.
+
+    What is told there would go with the transaction: the middleware tells of it afterwards.
+    """
+    access = access_of(request)
+    decision = access.may(action, resource)
+    if not decision.is_allowed:
+        denied = None if access.rights is None else access.rights.refusal(resource, action)
+        raise PermissionDenied(decision.reason) from denied
+
+
 def permitted(request: HttpRequest, action: Action, resource: Resource) -> bool:
     """Say whether whoever asks may do something with what a number or an id led to.
 
@@ -144,7 +171,20 @@ def permitted(request: HttpRequest, action: Action, resource: Resource) -> bool:
     _told_to(request, denied)
     if denied.code == HIDDEN:
         return False
-    raise PermissionDenied(decision.reason)
+    raise Told(decision.reason)
+
+
+def tell_of_refusal(request: HttpRequest, refusal: PermissionDenied) -> None:
+    """Tell those who keep refusals of one by a view; of one they were told of only once."""
+    access = access_of(request)
+    if isinstance(refusal, Told) or access.rights is None:
+        return
+    denied = refusal.__cause__
+    if not isinstance(denied, Denied):
+        caller = access.rights.caller
+        reason = str(refusal) or because("the caller may not do this")
+        denied = Denied("forbidden", reason, by=caller.label or caller.principal.name)
+    _told_to(request, denied)
 
 
 def passed_factor(request: HttpRequest) -> None:
@@ -217,8 +257,9 @@ def by_session(request: HttpRequest) -> Rights:
     now_ms = clock.wall_ms()
     begun_ms = int(request.session.get(_BEGUN, now_ms))
     seen_ms = int(request.session.get(_SEEN, now_ms))
-    until_ms = begun_ms + SESSION_MS_MAX
-    if now_ms >= until_ms or now_ms - seen_ms >= SESSION_IDLE_MS_MAX:
+    times = settings.MQWEB.sessions
+    until_ms = begun_ms + times.ms_max
+    if now_ms >= until_ms or now_ms - seen_ms >= times.idle_ms_max:
         _flush(request)
         raise unauthenticated(because("the session has ended: sign in again"), is_wrong=True)
     if _BEGUN not in request.session:

@@ -1,4 +1,7 @@
-"""Django's permissions, answered by the one decision. Knows accounts and the cluster's right."""
+"""Passwords, and Django's permissions where a page asks for one. Knows the cluster's right.
+
+Models of the admin ask the table of rights instead, which knows from where a request comes.
+"""
 
 from typing import Any
 
@@ -12,10 +15,10 @@ from apps.access.policy import CLUSTER, Action, decide
 
 
 class DecidedBackend(ModelBackend):
-    """Checks passwords as Django does; rows of the admin are for those who may administer."""
+    """Checks passwords as Django does; permissions are of those who may administer."""
 
     def has_perm(self, user_obj: User | AnonymousUser, perm: str, obj: Model | None = None) -> bool:
-        """Say whether an account may do something in the admin."""
+        """Say whether an account has a permission; models of the admin decide for themselves."""
         if not asking.is_on():
             return super().has_perm(user_obj, perm, obj)
         return _administers(user_obj)

@@ -3,7 +3,6 @@
 from django.http import HttpRequest
 
 from apps.access import asking
-from apps.access.policy import CLUSTER, Action
 
 
 def signed_in(request: HttpRequest) -> dict[str, object]:
@@ -14,5 +13,4 @@ def signed_in(request: HttpRequest) -> dict[str, object]:
         "signed_in_as": name,
         "is_access_on": asking.is_on(),
         "sight": access.sight(),
-        "administers": access.may(Action.ADMINISTER, CLUSTER).is_allowed,
     }

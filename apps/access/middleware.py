@@ -10,16 +10,17 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.csrf import CsrfViewMiddleware
 from django.shortcuts import render
 from django.utils.module_loading import import_string
 
-from apps.access import asking, telling
+from apps.access import asking, reaching, telling
 from apps.access.gate import HIDDEN, LACKS_FACTOR, Denied, Rights, refusal_of
 from apps.access.policy.reasons import because
-from apps.access.table import Open, Row, Somewhere, Table
+from apps.access.table import Open, Row, Somewhere, Table, Throughout
 from apps.core import phrases
 from apps.core.exceptions import problem_response
 from apps.core.handlers import database_unavailable, is_api
@@ -68,6 +69,11 @@ class AccessMiddleware:
         except Denied as denied:
             return _refused(request, denied)
 
+    def process_exception(self, request: HttpRequest, error: Exception) -> None:
+        """Have refusals of views written down as those of the table are; Django answers them."""
+        if asking.is_on() and isinstance(error, PermissionDenied):
+            asking.tell_of_refusal(request, error)
+
     def _decided(
         self, request: HttpRequest, row: Row | None, parts: Mapping[str, Any]
     ) -> HttpResponseBase | None:
@@ -94,8 +100,8 @@ class AccessMiddleware:
             raise Denied("forbidden", because("no right is known that would be enough for this"))
         caller = rights.caller
         by = caller.label or caller.principal.name
-        if isinstance(row, Somewhere):
-            decision = access.may_one_somewhere(row.actions, row.kind)
+        if isinstance(row, Somewhere | Throughout):
+            decision = reaching.decided(access, row, parts)
             if decision.is_allowed:
                 return None
             raise Denied("forbidden", decision.reason, by=by)

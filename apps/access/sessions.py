@@ -5,6 +5,7 @@ What has ended here has ended everywhere, its sockets too.
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
@@ -74,13 +75,13 @@ def account_of(request: HttpRequest) -> User:
 
 
 def _good(user: User) -> QuerySet[AccountSession]:
-    now = moment(asking.clock.wall_ms())
+    now, times = moment(asking.clock.wall_ms()), settings.MQWEB.sessions
     live = Session.objects.filter(expire_date__gt=now).values("session_key")
     return AccountSession.objects.filter(
         user=user,
         session_key__in=live,
-        begun_at__gt=now - timedelta(milliseconds=asking.SESSION_MS_MAX),
-        seen_at__gt=now - timedelta(milliseconds=asking.SESSION_IDLE_MS_MAX),
+        begun_at__gt=now - timedelta(milliseconds=times.ms_max),
+        seen_at__gt=now - timedelta(milliseconds=times.idle_ms_max),
     )
 
 

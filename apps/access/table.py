@@ -43,10 +43,35 @@ class Somewhere:
     actions: tuple[Action, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Throughout:
+    """Seeing all there is, as whole tables show it: every topic, every group, and their sums.
+
+    With `peeks` also what messages hold, and what consumers say of their failures. Who administers
+    sees it, whatever else they may.
+    """
+
+    peeks: bool = False
+
+
 EVERYBODY = Open()
 SIGNED_IN = Open(is_for_accounts=True)
 SETTING_UP = Open(is_for_accounts=True, is_before_factor=True)
-Row = Need | Open | Somewhere
+Row = Need | Open | Somewhere | Throughout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRows:
+    """What the admin's rows of a model need, to be seen and to be changed.
+
+    A `Somewhere` is about the topic or group that has the name of the row. What a page of the admin
+    offers to nobody is not offered by this.
+    """
+
+    see: Row
+    add: Row
+    change: Row
+    delete: Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +80,9 @@ class Table:
 
     routes: Mapping[str, Mapping[str, Row]]
     areas: Sequence[tuple[str, Row]] = field(default=())
+    models: Mapping[str, ModelRows] = field(default_factory=dict)
+    """By Django's label of a model, in small letters. One that is missing is for who administers.
+    """
 
     def row(self, route: str, method: str) -> Row | None:
         """Return what a request needs; None for what is not in the table, and so closed.
@@ -67,6 +95,10 @@ class Table:
                 method = "GET" if "GET" in methods else next(iter(methods))
             return methods.get(method)
         return next((row for start, row in self.areas if route.startswith(start)), None)
+
+    def model(self, label: str) -> ModelRows:
+        """Return what rows of a model need."""
+        return self.models.get(label, _FOR_ADMINS)
 
 
 def on_topic(*actions: Action, part: str = "topic") -> Need:
@@ -97,3 +129,14 @@ def on_some_group(*actions: Action) -> Somewhere:
 def on_cluster(*actions: Action) -> Need:
     """Need one of the actions on the installation."""
     return Need(lambda _parts: CLUSTER, actions)
+
+
+def rows(
+    *, see: Row, add: Row | None = None, change: Row | None = None, delete: Row | None = None
+) -> ModelRows:
+    """Need something to see the rows of a model; what is not said is for who administers."""
+    rest = on_cluster(Action.ADMINISTER)
+    return ModelRows(see=see, add=add or rest, change=change or rest, delete=delete or rest)
+
+
+_FOR_ADMINS = rows(see=on_cluster(Action.ADMINISTER))

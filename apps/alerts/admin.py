@@ -32,7 +32,7 @@ class AlertRuleAdmin(ReadOnlyAdmin):
 
     list_display = [
         "name_said", "kind", "scope", "subject", "threshold", "pending_s", "severity", "enabled",
-        "looked_at", "unknown_since", "updated_by", "updated_at",
+        "looked_at",
     ]  # fmt: skip
     list_filter = ["kind", "severity", "enabled"]
     search_fields = ["name", "subject"]
@@ -48,9 +48,11 @@ class AlertAdmin(ReadOnlyAdmin):
     """Alerts, the newest first."""
 
     list_display = [
-        "id", "rule_said", "subject", "state", "severity", "value", "threshold", "pending_at",
-        "fired_at", "acknowledged_by", "resolved_at", "resolution", "unknown_since",
+        "id", "rule_said", "subject", "state", "severity", "value", "fired_at", "acknowledged_by",
+        "resolved_at",
     ]  # fmt: skip
+    # The rule is named by its link, and beside the alert's own name where it is gone.
+    exclude = ["rule_name"]
     list_filter = ["state", "severity", "kind", "fired_at"]
     search_fields = ["subject__exact", "rule_name__exact"]
     search_help_text = gettext_lazy("A group or a rule, whole.")
@@ -125,7 +127,7 @@ class NotificationAdmin(ReadOnlyAdmin):
     """What channels were told, or are to be told."""
 
     list_display = [
-        "id", "channel", "alert", "state", "attempts", "error", "created_at", "next_at", "ended_at",
+        "id", "channel", "alert", "state", "attempts", "error", "created_at", "next_at",
     ]  # fmt: skip
     list_filter = ["state", "created_at"]
     list_select_related = ["channel", "alert"]

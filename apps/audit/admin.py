@@ -45,8 +45,7 @@ class AuditEntryAdmin(ReadOnlyAdmin):
     """Entries, the newest first."""
 
     list_display = [
-        "number", "at", "by", "act_said", "kind_said", "name", "result", "code", "door", "address",
-        "count", "follows", "reason",
+        "number", "at", "by", "act_said", "kind_said", "name", "result", "door", "reason",
     ]  # fmt: skip
     list_filter = ["result", "door", ("kind", KindFilter), "at"]
     fields = [

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from apps.clockwork.selectors import Clockwork
-from apps.console import spans
+from apps.core import amounts
 from apps.core.pagination import rfc3339
 from apps.core.phrases import Text, phrase
 
@@ -60,7 +60,7 @@ def _since(moment: datetime | None, now: datetime | None, *, never: Text) -> _Si
     age_s = max(0, int((now - moment).total_seconds()))
     # The page puts it by the clock of its viewer: `times` of mq.py and format.js.
     since = phrase("since %(at)s", at=rfc3339(moment))
-    return {"since": since, "age": spans.ago(age_s)}
+    return {"since": since, "age": amounts.ago(age_s)}
 
 
 def _text(missing: Sequence[str]) -> Text:

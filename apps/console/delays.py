@@ -6,7 +6,7 @@ None is unknown everywhere, and never written as 0.
 from typing import Final, TypedDict
 
 from apps.console.bars import bars
-from apps.console.spans import duration, span
+from apps.core.amounts import duration, span
 from apps.core.phrases import Text, phrase
 from apps.delays.selectors import Delays
 from apps.engine.delaytypes import DelayLevelState

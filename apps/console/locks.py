@@ -11,7 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, TypedDict
 
-from apps.console import engine_words, levels, spans
+from apps.console import engine_words, levels
+from apps.core import amounts
 from apps.core.moments import moment
 from apps.core.pagination import rfc3339
 from apps.core.phrases import Text, phrase, phrase_in, phrases
@@ -319,7 +320,7 @@ def _trouble(blocked: BlockedQueue | None, now_ms: int) -> Text:
             what=text,
         )
     if blocked.since_ms is not None:
-        still = spans.span(max(0, now_ms - blocked.since_ms) // 1000)
+        still = amounts.span(max(0, now_ms - blocked.since_ms) // 1000)
         text = phrase("%(what)s, nothing done for %(span)s", what=text, span=still)
     if not blocked.detail:
         return phrase("%(what)s.", what=text)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
 from django.core.paginator import Paginator
+from django.db import models
 from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
 from apps.core.adminacts import ActingAdmin
+from apps.core.admincells import in_words
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -43,12 +45,47 @@ def key_of(name: str, description: "StrOrPromise") -> Callable[[Model], Any]:
     return shown
 
 
+class DecidedAdmin(ActingAdmin):
+    """Rows that people decide about by a form of `fields`; who may only look reads words."""
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Return the fields of the form; for who may not change a row, what the row has of them."""
+        found = super().get_fields(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return found
+        kept = {field.name for field in self.model._meta.fields}
+        return in_words(self.model, [name for name in found if name in kept])
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Return what is fixed, and what is in words."""
+        own = super().get_readonly_fields(request, obj)
+        return [*own, *(one for one in self.get_fields(request, obj) if callable(one))]
+
+
 class ReadOnlyAdmin(ActingAdmin):
     """Rows that something else keeps; counting all of them is never asked of the database."""
 
     show_full_result_count = False
+    # The audit has what was done to them; Django notes only what it changed itself.
+    shows_history = False
     list_per_page = 50
     paginator = NewestRows
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Return what the page of a row shows, in words where its fields are raw."""
+        shown = self.fields or [
+            field.name
+            for field in self.model._meta.fields
+            if field.editable
+            and not isinstance(field, models.AutoField)
+            and field.name not in (self.exclude or ())
+        ]
+        return in_words(self.model, list(shown))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """Return all that is no field of a form: there is none here."""
+        own = super().get_readonly_fields(request, obj)
+        return [*own, *(one for one in self.get_fields(request, obj) if callable(one))]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Refuse."""

@@ -1,6 +1,7 @@
 """Acts on rows of the admin: what each needs, its page of confirmation, and what came of it.
 
-Knows no model, and decides nothing: `decided_by` says who does, by the API's address of an act.
+Knows no model, and decides nothing: `decided_by` says who does, about an act by its address in the
+API, and about rows by their model.
 
     @confirmed(
         description=gettext_lazy("Take from its owner (asks for a reason)"),
@@ -16,7 +17,7 @@ Knows no model, and decides nothing: `decided_by` says who does, by the API's ad
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from django import forms
 from django.contrib import admin, messages
@@ -25,9 +26,9 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from apps.core.admincells import in_words
 from apps.core.exceptions import ProblemError
 from apps.core.phrases import read, told
 from apps.engine.errors import EngineError
@@ -81,21 +82,42 @@ class Place:
     names: Sequence[str] = ()
 
 
-Decide = Callable[[HttpRequest, Call, Place | None], Verdict]
-_decides: list[Decide] = []
+RowAct = Literal["see", "add", "change", "delete"]
+DecideCall = Callable[[HttpRequest, Call, Place | None, str], Verdict]
+DecideRows = Callable[[HttpRequest, type[Model], RowAct, Model | None], Verdict | None]
+_decides: list[tuple[DecideCall, DecideRows]] = []
 
 
-def decided_by(decide: Decide) -> None:
-    """Have somebody decide about calls; the place is None for "of anything at all"."""
-    _decides[:] = [decide]
+def decided_by(*, calls: DecideCall, rows: DecideRows) -> None:
+    """Have somebody decide about calls and rows.
+
+    The place of a call is None for "of anything at all", and so is the row. The text is Django's
+    permission for the same, for a decider that goes by these; who decides about rows says None
+    where Django does.
+    """
+    _decides[:] = [(calls, rows)]
 
 
-def may(request: HttpRequest, call: Call, place: Place | None = None) -> Verdict:
+def may(
+    request: HttpRequest, call: Call, place: Place | None = None, *, permission: str = ""
+) -> Verdict:
     """Return whether whoever asks may make a call somewhere, or could at some place.
 
     Raises IndexError where nobody decides, which lets nobody through.
     """
-    return _decides[0](request, call, place)
+    calls, _rows = _decides[0]
+    return calls(request, call, place, permission)
+
+
+def may_row(
+    request: HttpRequest, model: type[Model], act: RowAct, row: Model | None
+) -> Verdict | None:
+    """Return whether whoever asks may do something with a row, or with some row, of a model.
+
+    None where Django's own permissions say so. Raises what `may` raises.
+    """
+    _calls, rows = _decides[0]
+    return rows(request, model, act, row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +142,6 @@ def _no_names(_thing: Any) -> Sequence[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    reason: str
-    is_allowed: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """Something that a list offers: the call it stands for, and what it is called.
@@ -139,9 +155,13 @@ class Offer:
 
     def offered_to(self, request: HttpRequest) -> Verdict:
         """Return whether there may be anything that whoever looks may do this to."""
-        if not request.user.has_perm(self.permission):
-            return _Refused(_("your account does not have this right"))
-        return may(request, self.call)
+        return may(request, self.call, permission=self.permission)
+
+    def require_offered(self, request: HttpRequest) -> None:
+        """Raise PermissionDenied where it is not offered."""
+        verdict = self.offered_to(request)
+        if not verdict.is_allowed:
+            raise PermissionDenied(verdict.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,8 +247,7 @@ def confirmed(**declared: Any) -> Callable[[Do], Action]:
         def action(
             self: Base, request: HttpRequest, queryset: QuerySet[Any]
         ) -> HttpResponseBase | None:
-            if not act.offered_to(request).is_allowed:
-                raise PermissionDenied
+            act.require_offered(request)
             is_confirmed = "apply" in request.POST
             form = act.form(request.POST if is_confirmed else None) if act.form else None
             chosen = Chosen(
@@ -282,8 +301,7 @@ def offered(**declared: Any) -> Callable[[Action], Action]:
         def action(
             self: Base, request: HttpRequest, queryset: QuerySet[Any]
         ) -> HttpResponseBase | None:
-            if not offer.offered_to(request).is_allowed:
-                raise PermissionDenied
+            offer.require_offered(request)
             return do(self, request, queryset)
 
         action.short_description = offer.description  # type: ignore[attr-defined]
@@ -303,10 +321,66 @@ def acts_of(model_admin: Any) -> dict[str, Offer]:
     return found
 
 
+# A row's history is of those who changed it, as the audit is.
+_SEE_HISTORY = Call("GET", "api/v1/audit")
+
+
 class ActingAdmin(Base):
-    """A page whose acts are offered to those who may do them; others read why they are not."""
+    """A page whose acts are offered to those who may do them; others read why they are not.
+
+    Who may see and change its rows is decided as acts are; all pages of ours are made of this.
+    """
 
     change_list_template = "admin/acting_change_list.html"
+    shows_history = True
+
+    def get_list_display(self, request: HttpRequest) -> Any:  # Django's mix of names and functions.
+        """Return the columns, in words where their fields are raw."""
+        return in_words(self.model, super().get_list_display(request))
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Say whether the first page has this one."""
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Say whether whoever asks may see the rows."""
+        verdict = may_row(request, self.model, "see", obj)
+        return super().has_view_permission(request, obj) if verdict is None else verdict.is_allowed
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Say whether whoever asks may add a row of some name."""
+        verdict = may_row(request, self.model, "add", None)
+        return super().has_add_permission(request) if verdict is None else verdict.is_allowed
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Say whether whoever asks may change a row, or some row."""
+        verdict = may_row(request, self.model, "change", obj)
+        if verdict is None:
+            return super().has_change_permission(request, obj)
+        return verdict.is_allowed
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Say whether whoever asks may delete a row, or some row."""
+        verdict = may_row(request, self.model, "delete", obj)
+        if verdict is None:
+            return super().has_delete_permission(request, obj)
+        return verdict.is_allowed
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Show the page of a row, with the way to its history for who may go it."""
+        context["shows_history"] = self.shows_history and may(request, _SEE_HISTORY).is_allowed
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show who changed a row, to those who may read the audit."""
+        verdict = may(request, _SEE_HISTORY)
+        if not verdict.is_allowed:
+            raise PermissionDenied(verdict.reason)
+        return super().history_view(request, object_id, extra_context)
 
     def get_actions(self, request: HttpRequest) -> Any:  # Django's mapping of names to triples.
         """Return the actions, without what nobody would let whoever looks do."""
@@ -317,7 +391,11 @@ class ActingAdmin(Base):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> Any:
-        """Show the list, and what is not offered of its actions."""
+        """Show the list, and what is not offered of its actions; refuse who asks for it anyway."""
+        asked = set(request.POST.getlist("action"))
+        for name, act in acts_of(self).items():
+            if name in asked:
+                act.require_offered(request)
         closed = [(act.description, reason) for _name, act, reason in self._closed(request)]
         return super().changelist_view(request, {**(extra_context or {}), "closed_acts": closed})
 

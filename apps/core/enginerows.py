@@ -148,7 +148,8 @@ class EngineRowsAdmin(ReadOnlyAdmin):
         offered = self._offered(request)
         act = request.POST.get("act", "")
         if act in self.held_acts.keys() - offered.keys() or not offered:
-            raise PermissionDenied
+            asked = self.held_acts.get(act) or next(iter(self.held_acts.values()))
+            raise PermissionDenied(self._verdict(request, asked).reason)
         keys = list(dict.fromkeys(request.POST.getlist("key")))[:CHOSEN_MAX]
         if act not in offered or not keys:
             return HttpResponseRedirect(reverse(f"admin:{self.held_name}"))

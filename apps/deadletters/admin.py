@@ -16,13 +16,17 @@ from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import reverse
+from django.utils.formats import localize
 from django.utils.html import format_html
+from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin
 from apps.core.adminacts import Call, Chosen, Place, confirmed, may, offered
+from apps.core.admincells import NOTHING, broken
+from apps.core.moments import moment
 from apps.deadletters import exporting, services
 from apps.deadletters.filters import has_key
 from apps.deadletters.forms import DiscardForm, ResendForm
@@ -103,9 +107,16 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     """Dead letters, the newest first."""
 
     list_display = [
-        "group", "queue_offset", "state", "origin_topic", "message_id", "keys", "attempts",
-        "reason", "dead_at", "job", "trouble",
+        "group", "queue_offset", "state", "origin_topic", "keys", "attempts", "reason", "dead_at",
+        "job",
     ]  # fmt: skip
+    fields = [
+        "group", "queue_offset", "state", "message_id", "keys", "tag", "size_bytes", "reason",
+        "attempts", "failures", "first_failed_at", "dead_at", "origin_topic", "origin_queue",
+        "origin_offset", "job", "trouble", "resent_at", "resent_topic", "resent_queue",
+        "resent_offset", "discarded_at", "discarded_by", "discard_reason", "store_id",
+    ]  # fmt: skip
+    readonly_fields = ["failures"]
     list_filter = [
         "state",
         ("dead_at", admin.DateFieldListFilter),
@@ -118,6 +129,17 @@ class DeadLetterAdmin(ReadOnlyAdmin):
     search_help_text = gettext_lazy("A message id or one of its keys, whole.")
     date_hierarchy = "dead_at"
     actions = ["resend", "discard", "export_csv", "export_json"]
+
+    @admin.display(description=gettext_lazy("history of failures"))
+    def failures(self, letter: DeadLetter) -> str:
+        """Return one failure a line: when, at which attempt, why, and at whom."""
+        lines = []
+        for attempt, at_ms, reason, client in letter.history:
+            at = localize(localtime(moment(at_ms)))
+            values = {"at": at, "n": attempt, "reason": reason or _("(none given)")}
+            text = _("%(at)s, attempt %(n)s: %(reason)s") % values
+            lines.append(f"{text} — {client}" if client else text)
+        return broken(lines) or NOTHING
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -204,9 +226,8 @@ class ResendJobAdmin(ReadOnlyAdmin):
     """Jobs, the newest first; one that runs can be called off."""
 
     list_display = [
-        "id", "group", "state", "dry_run", "target", "total", "sent_count", "already_count",
-        "gone_count", "failed_count", "returned_count", "rate_per_s", "created_by", "created_at",
-        "ended_at", "error",
+        "id", "group", "state", "dry_run", "target", "total", "sent_count", "failed_count",
+        "created_by", "created_at", "error",
     ]  # fmt: skip
     list_filter = ["state", "dry_run", "created_at"]
     search_fields = ["group__exact"]

@@ -14,9 +14,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.core.adminacts import Call
+from apps.core.amounts import size
 from apps.core.enginerows import EngineRowsAdmin, Held, HeldAct, HeldPage
 from apps.core.moments import moment
-from apps.core.pagination import rfc3339
 from apps.core.queries import asked_number
 from apps.delays import selectors, services
 from apps.delays.handles import named_by
@@ -46,7 +46,7 @@ class DelayLevelAdmin(EngineRowsAdmin):
     held_title = gettext_lazy("Messages that wait")
     held_columns = (
         gettext_lazy("due"), gettext_lazy("topic"), gettext_lazy("queue"),
-        gettext_lazy("message id"), gettext_lazy("level"), gettext_lazy("bytes"),
+        gettext_lazy("message id"), gettext_lazy("level"), gettext_lazy("size"),
     )  # fmt: skip
     held_empty = gettext_lazy("No message with a delay of its own waits.")
     held_acts = {
@@ -91,8 +91,8 @@ def _held(message: DelayedMessage) -> Held:
         key=message.handle or "",
         topic=message.topic,
         cells=(
-            rfc3339(moment(message.due_ms)), message.topic, message.queue, message.message_id,
-            message.level, message.size_bytes,
+            moment(message.due_ms), message.topic, message.queue, message.message_id,
+            message.level, size(message.size_bytes),
         ),
         name=f"{message.topic} {message.message_id}",
     )  # fmt: skip

@@ -6,7 +6,8 @@ Members, assignments and locks are the engine's: their rows follow it within sec
 # Django names the arguments of these methods, whether we need them or not.
 # ruff: noqa: ARG002
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from django import forms
@@ -18,11 +19,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.access import asking
-from apps.access.policy import Action, Kind
+from apps.access.policy import Action
 from apps.access.policy import group as group_of
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin, key_of
-from apps.core.adminacts import ActingAdmin, Call, Chosen, confirmed, offered
+from apps.core.admin import DecidedAdmin, ReadOnlyAdmin, key_of
+from apps.core.adminacts import Call, Chosen, confirmed, offered
 from apps.core.moments import ms_of
 from apps.engine.errors import Refused
 from apps.engine.failuretypes import RetryPolicy
@@ -64,6 +65,10 @@ class GroupForm(GroupModelForm):
             "consume_from_at", "retry_max", "retry_policy", "retry_delays_ms", "access_lock_ms",
             "lite_model",
         ]  # fmt: skip
+        widgets: ClassVar[Mapping[str, forms.Widget]] = {
+            name: forms.Textarea(attrs={"rows": 2, "cols": 60})
+            for name in ("fixed", "rooms", "retry_delays_ms")
+        }
 
     def clean_fixed(self) -> Any:
         """Return the list of queues; refuse another shape."""
@@ -119,10 +124,11 @@ class GroupForm(GroupModelForm):
 
 
 @admin.register(ConsumerGroup)
-class ConsumerGroupAdmin(ActingAdmin):
+class ConsumerGroupAdmin(DecidedAdmin):
     """Groups: the name is fixed once given. One that was ever seen stays."""
 
     form = GroupForm  # type: ignore[assignment]
+    fields = (*GroupForm.Meta.fields,)
     list_display = [
         "name", "enabled", "ordered", "strategy", "consume_from", "retry_max", "retry_policy",
         "access_lock_ms", "decided_at",
@@ -131,23 +137,10 @@ class ConsumerGroupAdmin(ActingAdmin):
     search_fields = ["name"]
     show_full_result_count = False
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Return the name of a group that exists."""
-        return [] if obj is None else ["name"]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may make a group of some name."""
-        may = asking.access_of(request).may_somewhere(Action.CREATE, Kind.GROUP)
-        return may.is_allowed and super().has_add_permission(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Allow it to those who may change this group, or some."""
-        access = asking.access_of(request)
-        if isinstance(obj, ConsumerGroup):
-            may = access.may(Action.UPDATE, group_of(obj.name))
-        else:
-            may = access.may_somewhere(Action.UPDATE, Kind.GROUP)
-        return may.is_allowed and super().has_change_permission(request, obj)
+        fixed = [] if obj is None else ["name"]
+        return [*fixed, *super().get_readonly_fields(request, obj)]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Refuse: progress outlives everything, and the group with it."""
@@ -156,7 +149,9 @@ class ConsumerGroupAdmin(ActingAdmin):
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
         """Save through the service; PermissionDenied for a new name one may not use."""
         assert isinstance(obj, ConsumerGroup)
-        asking.require(request, Action.UPDATE if change else Action.CREATE, group_of(obj.name))
+        asking.require_within(
+            request, Action.UPDATE if change else Action.CREATE, group_of(obj.name)
+        )
         services.put_group(name=obj.name, values=form.values(), by=actor_of(request))
         obj.pk = ConsumerGroup.objects.get(name=obj.name).pk
 
@@ -208,7 +203,7 @@ class MemberAdmin(ReadOnlyAdmin):
 
     list_display = [
         "group", "client_id", "topics", "model", "ordered", "generation", "conflicts",
-        "first_seen_at", "last_seen_at",
+        "last_seen_at",
     ]  # fmt: skip
     list_filter = ["model", "ordered"]
     search_fields = ["group", "client_id"]

@@ -31,8 +31,8 @@ class GroupSampleAdmin(SampleAdmin):
     """Groups over time; the search is for a whole name."""
 
     list_display = [
-        "at", "resolution_s", "group", "topic", "committed", "delivered", "in_flight", "lag",
-        "oldest_age_ms", "consume_rate", "arrive_rate", "blocked", "members", "samples",
+        "at", "resolution_s", "group", "topic", "lag", "oldest_age_ms", "in_flight",
+        "consume_rate", "arrive_rate", "blocked", "members",
     ]  # fmt: skip
     search_fields = ["group__exact", "topic__exact"]
 
@@ -43,7 +43,7 @@ class StoreSampleAdmin(SampleAdmin):
 
     list_display = [
         "at", "resolution_s", "send_rate", "consume_rate", "lag", "oldest_age_ms", "in_flight",
-        "held", "log_bytes", "disk_percent", "samples",
+        "held", "log_bytes", "disk_percent",
     ]  # fmt: skip
 
 

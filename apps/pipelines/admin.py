@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin, key_of
 from apps.core.adminacts import Call, Chosen, confirmed
+from apps.core.admincells import in_words
 from apps.pipelines.models import (
     RESULTS,
     ArchivedSegment,
@@ -44,9 +45,8 @@ class PipelineRunAdmin(ReadOnlyAdmin):
     """Runs, the newest first; some can be called off, or asked for anew."""
 
     list_display = [
-        "id", "job", "state", "window_start", "window_end", "stage", "percent", "rows_read",
-        "rows_written", "duration_ms", "published", "trigger", "requested_by", "requested_at",
-        "error",
+        "id", "job", "state", "window_start", "window_end", "rows_written",
+        "duration_ms", "requested_by", "requested_at", "error",
     ]  # fmt: skip
     list_filter = ["job", "state", "trigger", "requested_at"]
     search_fields = ["key__exact", "requested_by__exact"]
@@ -183,7 +183,7 @@ class ResultAdmin(ReadOnlyAdmin):
     def get_list_display(self, request: HttpRequest) -> Any:
         """Return all columns; the run is its number, which no query is needed for."""
         names = [field.name for field in self.model._meta.fields if field.name not in ("id", "run")]
-        return ["id", _RUN, *names]
+        return in_words(self.model, ["id", _RUN, *names])
 
 
 def _register(model: type[Result]) -> None:

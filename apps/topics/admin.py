@@ -17,12 +17,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.access import asking
-from apps.access.policy import Action, Kind
+from apps.access.policy import Action
 from apps.access.policy import topic as topic_of
 from apps.audit.models import REASON_CHARACTERS_MAX
 from apps.core.actors import actor_of
-from apps.core.admin import ReadOnlyAdmin
-from apps.core.adminacts import ActingAdmin, Call, Chosen, confirmed
+from apps.core.admin import DecidedAdmin, ReadOnlyAdmin
+from apps.core.adminacts import Call, Chosen, confirmed
 from apps.core.phrases import told
 from apps.engine import limits
 from apps.engine.errors import EngineError, Refused
@@ -163,48 +163,32 @@ def _what_goes(topic: Topic, _rows: QuerySet[Any]) -> Iterable[str]:
         yield _("%(name)s: %(held)s messages; no group reads it") % values
 
 
-def _may(request: HttpRequest, action: Action, obj: Model | None) -> bool:
-    access = asking.access_of(request)
-    if isinstance(obj, Topic):
-        return access.may(action, topic_of(obj.name)).is_allowed
-    return access.may_somewhere(action, Kind.TOPIC).is_allowed
-
-
 @admin.register(Topic)
-class TopicAdmin(ActingAdmin):
+class TopicAdmin(DecidedAdmin):
     """Topics: the name is fixed once given, and so is what becomes of old messages."""
 
     form = TopicForm  # type: ignore[assignment]
+    fields = (*TopicForm.Meta.fields, "drain")
     actions = ["delete_topics"]
     list_display = [
-        "name", "type", "queue_count", "write_queue_count", "target_queue_count", "perm",
-        "expires_ms", "retention_ms", "cleanup", "lite_ttl_minutes", "updated_at",
+        "name", "type", "queue_count", "write_queue_count", "perm", "expires_ms", "retention_ms",
+        "cleanup", "updated_at",
     ]  # fmt: skip
     list_filter = ["type", "perm"]
     search_fields = ["name"]
     show_full_result_count = False
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> list[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Return what is fixed of a topic that exists."""
-        return [] if obj is None else ["name", "cleanup"]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Allow it to those who may make a topic of some name."""
-        may = asking.access_of(request).may_somewhere(Action.CREATE, Kind.TOPIC)
-        return may.is_allowed and super().has_add_permission(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Allow it to those who may change this topic, or some."""
-        return _may(request, Action.UPDATE, obj) and super().has_change_permission(request, obj)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Allow it to those who may delete this topic, or some."""
-        return _may(request, Action.DELETE, obj) and super().has_delete_permission(request, obj)
+        fixed = [] if obj is None else ["name", "cleanup"]
+        return [*fixed, *super().get_readonly_fields(request, obj)]
 
     def save_model(self, request: HttpRequest, obj: Model, form: Any, change: bool) -> None:
         """Save through the service; PermissionDenied for a new name one may not use."""
         assert isinstance(obj, Topic)
-        asking.require(request, Action.UPDATE if change else Action.CREATE, topic_of(obj.name))
+        asking.require_within(
+            request, Action.UPDATE if change else Action.CREATE, topic_of(obj.name)
+        )
         changed = services.create_or_change_topic(
             name=obj.name,
             queue_count=obj.queue_count,

@@ -16,7 +16,6 @@ from django.utils.translation import gettext_lazy
 from apps.core.adminacts import Call
 from apps.core.enginerows import EngineRowsAdmin, Held, HeldAct, HeldPage
 from apps.core.moments import moment
-from apps.core.pagination import rfc3339
 from apps.core.queries import asked_number
 from apps.engine.errors import UnknownTransaction
 from apps.engine.transactiontypes import Outcome, PendingTransaction
@@ -104,12 +103,12 @@ def _pending(key: str) -> PendingTransaction | None:
 
 
 def _held(one: PendingTransaction) -> Held:
-    next_at = None if one.next_check_ms is None else rfc3339(moment(one.next_check_ms))
+    next_at = None if one.next_check_ms is None else moment(one.next_check_ms)
     return Held(
         key=str(one.half_offset),
         topic=one.topic,
         cells=(
-            rfc3339(moment(one.begun_ms)), one.topic, one.producer_group, one.message_id,
+            moment(one.begun_ms), one.topic, one.producer_group, one.message_id,
             one.checks, next_at, one.producers,
         ),
         name=f"{one.topic} {one.message_id}",

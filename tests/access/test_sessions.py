@@ -1,9 +1,12 @@
 """Sessions as their owner and an admin see them, and their ends: rows, cookies, sockets."""
 
 import asyncio
+import dataclasses
+import re
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.auth import get_user_model
 from django.contrib.sessions.models import Session
 from django.test import Client
@@ -11,6 +14,9 @@ from django.test import Client
 from apps.access import accounts, asking, sessions
 from apps.access.models import AccountSession
 from apps.audit.models import AuditEntry
+from mqweb import env
+from mqweb.envaccess import SessionTimes
+from mqweb.variables import Refused
 from tests.access.test_signing_in import PASSWORD, clock, sign_in, vera
 from tests.doors.fake_engine import ManualClock
 
@@ -194,9 +200,54 @@ def test_sessions_that_are_over_are_not_listed(vera: Client, clock: ManualClock)
     user = get_user_model().objects.get(username="vera")
     assert len(sessions.of_account(user)) == 1
 
-    clock.now_ms += asking.SESSION_IDLE_MS_MAX
+    clock.now_ms += django_settings.MQWEB.sessions.idle_ms_max
 
     assert sessions.of_account(user) == []
+
+
+@pytest.mark.parametrize(("after_ms", "is_open"), [(179_999, True), (180_000, False)])
+def test_sessions_end_and_are_listed_by_the_times_that_are_set(
+    vera: Client,
+    clock: ManualClock,
+    settings: Any,
+    after_ms: int,
+    is_open: bool,
+) -> None:
+    short = SessionTimes(ms_max=3_600_000, idle_ms_max=180_000)
+    settings.MQWEB = dataclasses.replace(settings.MQWEB, sessions=short)
+    here = browser()
+    user = get_user_model().objects.get(username="vera")
+    page = here.get("/account").content.decode()
+    clock.now_ms += after_ms
+
+    assert "One lasts 60 min, or 3 min without a request." in page
+    assert len(sessions.of_account(user)) == is_open
+    assert is_in(here) == is_open
+
+
+def test_the_cookie_lives_as_long_as_its_session_may() -> None:
+    assert django_settings.MQWEB.sessions.ms_max == django_settings.SESSION_COOKIE_AGE * 1_000
+
+
+@pytest.mark.parametrize(
+    ("age", "idle", "said"),
+    [
+        ("12h", "1m", "MQWEB_SESSION_IDLE_MAX=1m: must be at least 2m"),
+        ("91d", "2h", "MQWEB_SESSION_AGE_MAX=91d: must be at most 90d"),
+        ("1h", "2h", "MQWEB_SESSION_IDLE_MAX=2h: must not be longer than MQWEB_SESSION_AGE_MAX=1h"),
+        ("soon", "2h", "MQWEB_SESSION_AGE_MAX: 'soon' must be a number and s, m, h or d"),
+        ("12h", "0s", "MQWEB_SESSION_IDLE_MAX: '0s' must be"),
+    ],
+)
+def test_times_that_are_none_are_refused_at_start(age: str, idle: str, said: str) -> None:
+    with pytest.raises(Refused, match=re.escape(said)):
+        env.read({"MQWEB_SESSION_AGE_MAX": age, "MQWEB_SESSION_IDLE_MAX": idle})
+
+
+def test_times_of_sessions_are_read_from_the_environment() -> None:
+    found = env.read({"MQWEB_SESSION_AGE_MAX": "90d", "MQWEB_SESSION_IDLE_MAX": "2m"}).sessions
+
+    assert found == SessionTimes(ms_max=90 * 86_400_000, idle_ms_max=120_000)
 
 
 def test_signing_out_takes_the_row_away(vera: Client) -> None:

@@ -115,4 +115,4 @@ class Watch(models.Model):
 
     def __str__(self) -> str:
         """Return the moment."""
-        return str(self.evaluated_at)
+        return f"{self.evaluated_at:%F %T}"

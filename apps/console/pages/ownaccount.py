@@ -6,6 +6,7 @@ A secret and recovery codes are on the pages that answer their making, and on no
 import io
 
 import segno
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
@@ -42,8 +43,8 @@ def own_account(request: HttpRequest) -> HttpResponse:
         "sessions": rows,
         "others": sum(not row["is_this"] for row in rows),
         "factor": factors.is_on(user),
-        "idle_h": asking.SESSION_IDLE_MS_MAX // 3_600_000,
-        "whole_h": asking.SESSION_MS_MAX // 3_600_000,
+        "idle_s": settings.MQWEB.sessions.idle_ms_max // 1_000,
+        "whole_s": settings.MQWEB.sessions.ms_max // 1_000,
     }
     return render(request, "console/access/own_account.html", values)
 

@@ -13,6 +13,7 @@ from typing import Literal
 from django import template
 
 from apps.console.words import said
+from apps.core import amounts
 from apps.core.zones import in_zone, offset_text
 
 UNKNOWN = "\N{EN DASH}"
@@ -53,16 +54,7 @@ def rate(value: float | Missing) -> str:
 @register.filter
 def size(value: int | Missing) -> str:
     """Return a number of bytes in the largest binary unit that keeps it at 1 or more."""
-    if value is None or value == "":
-        return UNKNOWN
-    if value < 1024:
-        return f"{value} B"
-    amount = float(value)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        amount /= 1024
-        if amount < 1024:
-            return f"{amount:.1f} {unit}"
-    return f"{amount / 1024:,.1f} PiB"
+    return UNKNOWN if value is None or value == "" else amounts.size(value)
 
 
 @register.filter

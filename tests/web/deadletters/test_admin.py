@@ -222,3 +222,17 @@ def test_rows_are_looked_at_and_not_changed(
     assert admin.get(f"{LIST}add/").status_code == 403
     assert admin.post(f"{LIST}{row.pk}/change/", {"state": "resent"}).status_code == 403
     assert admin.post(f"{LIST}{row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_what_can_be_done_to_none_of_the_chosen_is_said_and_asks_nothing(
+    admin: Client, engine: LetterEngine, orders: Topic
+) -> None:
+    engine.bury("g", 1)
+    project(engine)
+    DeadLetter.objects.update(state="discarded")
+
+    page = admin.post(LIST, chosen(0)).content.decode()
+
+    assert "this can be done to none of the rows that were chosen" in page
+    assert 'name="apply"' not in page
+    assert 'name="where"' not in page

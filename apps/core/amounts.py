@@ -1,4 +1,4 @@
-"""Spans of time as phrases of a picture. Pure; the filters of templates say the same at once."""
+"""Amounts in words: spans of time as phrases of a picture, sizes. Pure; templates say the same."""
 
 from apps.core.phrases import Phrase, phrase
 
@@ -26,3 +26,15 @@ def duration(milliseconds: int) -> Phrase:
     if milliseconds < 120_000:
         return phrase("%(number)s s", number=f"{milliseconds / 1000:.1f}")
     return span(milliseconds // 1000)
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the largest binary unit that keeps it at 1 or more."""
+    if count < 1024:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        amount /= 1024
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+    return f"{amount / 1024:,.1f} PiB"

@@ -1,0 +1,1 @@
+"""The way dates and times are written in the admin, by language."""

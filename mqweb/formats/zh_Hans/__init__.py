@@ -1,0 +1,1 @@
+"""Chinese, as English: digits sort, and fit a column."""
