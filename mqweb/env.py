@@ -253,7 +253,7 @@ class Environment:
     https: bool
     trusted_proxies: tuple[Network, ...]
     second_factor: frozenset[str]
-    sessions: envaccess.SessionTimes
+    session: envaccess.SessionTimes
     ack: str
     flush_interval_ms: int
     flush_least_pages: int
@@ -356,7 +356,7 @@ def read(environ: Mapping[str, str]) -> Environment:
         https=choice(values, "MQWEB_HTTPS", ("off", "on")) == "on",
         trusted_proxies=envaccess.proxies(values),
         second_factor=envaccess.second_factor(values),
-        sessions=envaccess.session_times(values),
+        session=envaccess.session_times(values),
         ack=choice(values, "MQWEB_ACK", ("sync", "async")),
         flush_interval_ms=integer(values, "MQWEB_FLUSH_INTERVAL_MS", 1, _FLUSH_INTERVAL_MS_MAX),
         flush_least_pages=integer(values, "MQWEB_FLUSH_LEAST_PAGES", 0, _FLUSH_LEAST_PAGES_MAX),

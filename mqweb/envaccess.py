@@ -39,7 +39,7 @@ VARIABLES = (
 class SessionTimes:
     """How long a session lasts: since its start, and without a request."""
 
-    ms_max: int
+    age_ms_max: int
     idle_ms_max: int
 
 
@@ -82,4 +82,4 @@ def session_times(values: Mapping[str, str]) -> SessionTimes:
             f"{SESSION_IDLE}={values[SESSION_IDLE]}: must not be longer than "
             f"{SESSION}={values[SESSION]}"
         )
-    return SessionTimes(ms_max=whole_ms, idle_ms_max=idle_ms)
+    return SessionTimes(age_ms_max=whole_ms, idle_ms_max=idle_ms)

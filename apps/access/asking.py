@@ -257,8 +257,8 @@ def by_session(request: HttpRequest) -> Rights:
     now_ms = clock.wall_ms()
     begun_ms = int(request.session.get(_BEGUN, now_ms))
     seen_ms = int(request.session.get(_SEEN, now_ms))
-    times = settings.MQWEB.sessions
-    until_ms = begun_ms + times.ms_max
+    times = settings.MQWEB.session
+    until_ms = begun_ms + times.age_ms_max
     if now_ms >= until_ms or now_ms - seen_ms >= times.idle_ms_max:
         _flush(request)
         raise unauthenticated(because("the session has ended: sign in again"), is_wrong=True)

@@ -75,12 +75,12 @@ def account_of(request: HttpRequest) -> User:
 
 
 def _good(user: User) -> QuerySet[AccountSession]:
-    now, times = moment(asking.clock.wall_ms()), settings.MQWEB.sessions
+    now, times = moment(asking.clock.wall_ms()), settings.MQWEB.session
     live = Session.objects.filter(expire_date__gt=now).values("session_key")
     return AccountSession.objects.filter(
         user=user,
         session_key__in=live,
-        begun_at__gt=now - timedelta(milliseconds=times.ms_max),
+        begun_at__gt=now - timedelta(milliseconds=times.age_ms_max),
         seen_at__gt=now - timedelta(milliseconds=times.idle_ms_max),
     )
 

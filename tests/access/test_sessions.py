@@ -200,7 +200,7 @@ def test_sessions_that_are_over_are_not_listed(vera: Client, clock: ManualClock)
     user = get_user_model().objects.get(username="vera")
     assert len(sessions.of_account(user)) == 1
 
-    clock.now_ms += django_settings.MQWEB.sessions.idle_ms_max
+    clock.now_ms += django_settings.MQWEB.session.idle_ms_max
 
     assert sessions.of_account(user) == []
 
@@ -213,8 +213,8 @@ def test_sessions_end_and_are_listed_by_the_times_that_are_set(
     after_ms: int,
     is_open: bool,
 ) -> None:
-    short = SessionTimes(ms_max=3_600_000, idle_ms_max=180_000)
-    settings.MQWEB = dataclasses.replace(settings.MQWEB, sessions=short)
+    short = SessionTimes(age_ms_max=3_600_000, idle_ms_max=180_000)
+    settings.MQWEB = dataclasses.replace(settings.MQWEB, session=short)
     here = browser()
     user = get_user_model().objects.get(username="vera")
     page = here.get("/account").content.decode()
@@ -226,7 +226,7 @@ def test_sessions_end_and_are_listed_by_the_times_that_are_set(
 
 
 def test_the_cookie_lives_as_long_as_its_session_may() -> None:
-    assert django_settings.MQWEB.sessions.ms_max == django_settings.SESSION_COOKIE_AGE * 1_000
+    assert django_settings.MQWEB.session.age_ms_max == django_settings.SESSION_COOKIE_AGE * 1_000
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ def test_times_that_are_none_are_refused_at_start(age: str, idle: str, said: str
 
 
 def test_times_of_sessions_are_read_from_the_environment() -> None:
-    found = env.read({"MQWEB_SESSION_AGE_MAX": "90d", "MQWEB_SESSION_IDLE_MAX": "2m"}).sessions
+    found = env.read({"MQWEB_SESSION_AGE_MAX": "90d", "MQWEB_SESSION_IDLE_MAX": "2m"}).session
 
-    assert found == SessionTimes(ms_max=90 * 86_400_000, idle_ms_max=120_000)
+    assert found == SessionTimes(age_ms_max=90 * 86_400_000, idle_ms_max=120_000)
 
 
 def test_signing_out_takes_the_row_away(vera: Client) -> None:

@@ -118,7 +118,7 @@ def test_an_address_that_tries_many_names_is_stopped_too(clock: ManualClock) -> 
     assert failures.wait_ms("fresh", "192.0.2.1") == 0
 
 
-IDLE_MS = settings.MQWEB.sessions.idle_ms_max
+IDLE_MS = settings.MQWEB.session.idle_ms_max
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def own_account(request: HttpRequest) -> HttpResponse:
         "sessions": rows,
         "others": sum(not row["is_this"] for row in rows),
         "factor": factors.is_on(user),
-        "idle_s": settings.MQWEB.sessions.idle_ms_max // 1_000,
-        "whole_s": settings.MQWEB.sessions.ms_max // 1_000,
+        "idle_s": settings.MQWEB.session.idle_ms_max // 1_000,
+        "whole_s": settings.MQWEB.session.age_ms_max // 1_000,
     }
     return render(request, "console/access/own_account.html", values)
 
