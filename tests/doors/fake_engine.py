@@ -11,13 +11,10 @@ from apps.engine.broker.retrypolicy import check_put_off
 from apps.engine.codec.batch import stamp, starts_of
 from apps.engine.codec.check import check_batch
 from apps.engine.codec.ids import host_bytes
-from apps.engine.codec.properties import TAGS
 from apps.engine.codec.record import decode_record
-from apps.engine.codec.tags import java_hash
 from apps.engine.config import EngineConfig
 from apps.engine.errors import NotPermitted, OffsetOutOfRange, UnknownQueue, UnknownTopic
 from apps.engine.failuretypes import FailedMessage, ReturnResult
-from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import (
     BeginOffset,
     HeartbeatRequest,
@@ -34,7 +31,6 @@ from apps.engine.types import (
     Appended,
     CatalogSnapshot,
     ConsumeFrom,
-    FilterType,
     Lease,
     MessageBlock,
     OffsetCommit,
@@ -62,7 +58,7 @@ from tests.doors.fake_care import (
 from tests.doors.fake_groups import FakeGroups
 from tests.doors.fake_lites import FakeSets, LiteVerbs, check_plain
 from tests.doors.fake_readings import Readings
-from tests.doors.fake_search import searched
+from tests.doors.fake_search import matches, searched
 
 Place = tuple[str, int]
 _HANDLE = re.compile(r"([0-9a-f]+)-fa4efa4e:([0-9]+)(?:-([0-9]+))?")
@@ -237,7 +233,7 @@ class FakeEngine(CareVerbs, LiteVerbs, Readings):
                 if key in self._failures.sent_back:
                     next_offset += 1
                     continue
-                if _matches(record, request.filter, request.filter_type):
+                if matches(record, request.filter, request.filter_type):
                     if found and sum(map(len, found)) + len(record) > request.bytes_max:
                         break
                     found.append(record)
@@ -330,7 +326,7 @@ class FakeEngine(CareVerbs, LiteVerbs, Readings):
                     break
                 continue
             is_again = place[0].startswith("%RETRY%")
-            if not is_again and not _matches(record, request.filter, request.filter_type):
+            if not is_again and not matches(record, request.filter, request.filter_type):
                 settled.add(offset)
                 continue
             left -= 1
@@ -592,15 +588,6 @@ class FakeEngine(CareVerbs, LiteVerbs, Readings):
         answer = self._groups.release(group, client_id, places, epochs=epochs)
         self._wake()
         return answer
-
-
-def _matches(record: bytes, expression: str, filter_type: FilterType) -> bool:
-    wanted = compile_filter(expression, filter_type)
-    properties = decode_record(record, 0).properties
-    if wanted.hashes is None:
-        return wanted.matches(properties)
-    # By hash alone, as the engine does: a door must tell the collisions.
-    return java_hash(properties.get(TAGS, "")) in wanted.hashes
 
 
 def _block(topic: str, queue: int, records: list[bytes]) -> MessageBlock:

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from apps.engine.codec.ids import offset_id
+from apps.engine.codec.properties import TAGS
 from apps.engine.codec.record import Record, decode_record
+from apps.engine.codec.tags import java_hash
 from apps.engine.errors import InvalidArgument
 from apps.engine.filters.subscription import Filter, compile_filter
 from apps.engine.searchtypes import SearchRequest, SearchResult
@@ -64,3 +66,13 @@ def block_of(record: bytes) -> MessageBlock:
     topic, queue = decode_record(record).topic, decode_record(record).queue
     sizes = np.array([len(record)], dtype=np.int32)
     return MessageBlock(topic=topic, queue=queue, payload=record, sizes=sizes)
+
+
+def matches(record: bytes, expression: str, filter_type: FilterType) -> bool:
+    """Say whether a filter takes a message."""
+    wanted = compile_filter(expression, filter_type)
+    properties = decode_record(record, 0).properties
+    if wanted.hashes is None:
+        return wanted.matches(properties)
+    # By hash alone, as the engine does: a door must tell the collisions.
+    return java_hash(properties.get(TAGS, "")) in wanted.hashes
