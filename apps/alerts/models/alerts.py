@@ -115,4 +115,4 @@ class Watch(models.Model):
 
     def __str__(self) -> str:
         """Return the moment."""
-        return f"{self.evaluated_at:%F %T}"
+        return f"{self.evaluated_at:%F %T}" if self.evaluated_at else "-"

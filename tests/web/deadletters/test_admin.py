@@ -229,7 +229,7 @@ def test_what_can_be_done_to_none_of_the_chosen_is_said_and_asks_nothing(
 ) -> None:
     engine.bury("g", 1)
     project(engine)
-    DeadLetter.objects.update(state="discarded")
+    admin.post(LIST, chosen(0, action="discard", reason="because", apply="1"))
 
     page = admin.post(LIST, chosen(0)).content.decode()
 
