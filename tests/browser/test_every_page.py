@@ -26,6 +26,9 @@ AXE = Path(__file__).parent / "axe" / "axe-4.14.1.min.js"
 FOREIGN = ("/admin/", "/api/", "/static/")
 FILES = (".csv", "/raw", "/export")
 PAGES_MAX = 120
+# Lists lead to each of their messages, whose pages are alike: of such so many are opened.
+OF_MESSAGES = re.compile(r"/messages/.*/trace|/topics/.*/queues/[0-9]+/messages/[0-9]+")
+OF_MESSAGES_MAX = 6
 SERIOUS = {"serious", "critical"}
 
 
@@ -55,7 +58,7 @@ def pages(page: "Page") -> Iterator[tuple[str, int]]:
     Paths have no query, but for pages that are nothing without the act it names. What a page is
     looked at for is looked at while it is open here.
     """
-    seen, waiting = {"/"}, ["/"]
+    seen, waiting, of_messages = {"/"}, ["/"], 0
     while waiting and len(seen) <= PAGES_MAX:
         path = waiting.pop(0)
         answer = page.goto(path, wait_until="domcontentloaded")
@@ -68,6 +71,10 @@ def pages(page: "Page") -> Iterator[tuple[str, int]]:
             is_act = found.path.endswith("/confirm")
             target = f"{found.path}?{found.query}" if is_act else found.path
             if is_ours and is_page and target not in seen:
+                if OF_MESSAGES.fullmatch(found.path):
+                    of_messages += 1
+                    if of_messages > OF_MESSAGES_MAX:
+                        continue
                 seen.add(target)
                 waiting.append(target)
         yield path, answer.status
