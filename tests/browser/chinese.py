@@ -15,7 +15,7 @@ ALLOWED = {
     r"Authorization: Bearer": "a header of HTTP",
 }
 # Where others wrote the text: names, bodies, reasons, errors. Code is code in every language.
-_OF_OTHERS = "code, pre, bdi, script, style, template, .name, .owner, .code, .told"
+_OF_OTHERS = "code, pre, bdi, script, style, template, .name, .owner, .code, .told, .by-others"
 
 _TEXTS = """others => {
     const found = [];

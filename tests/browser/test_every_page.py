@@ -1,13 +1,15 @@
 """Every page that can be reached: no complaint, no sideways scrolling, nothing in anybody's way."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import urlopen
 
 import pytest
+from django.urls import resolve
 
 from apps.core.languages import LANGUAGE_COOKIE, Language
 from apps.core.zones import ZONE_COOKIE
@@ -25,10 +27,10 @@ AXE = Path(__file__).parent / "axe" / "axe-4.14.1.min.js"
 # What is not ours, and what changes with every look at it.
 FOREIGN = ("/admin/", "/api/", "/static/")
 FILES = (".csv", "/raw", "/export")
-PAGES_MAX = 120
-# Lists lead to each of their messages, whose pages are alike: of such so many are opened.
-OF_MESSAGES = re.compile(r"/messages/.*/trace|/topics/.*/queues/[0-9]+/messages/[0-9]+")
-OF_MESSAGES_MAX = 6
+# Lists lead to all that tests have made, whose pages are alike: of each kind so many are opened,
+# and all that are about what is hostile.
+ALIKE_MAX = 2
+HOSTILE_NAMES = ("spiteful", "victims")
 SERIOUS = {"serious", "critical"}
 
 
@@ -53,13 +55,14 @@ def _is_linked(shop: Shop, list_of: str, name: str) -> bool:
 
 
 def pages(page: "Page") -> Iterator[tuple[str, int]]:
-    """Open each page that links lead to from the overview; yield its path and status.
+    """Open each kind of page that links lead to from the overview; yield its path and status.
 
     Paths have no query, but for pages that are nothing without the act it names. What a page is
     looked at for is looked at while it is open here.
     """
-    seen, waiting, of_messages = {"/"}, ["/"], 0
-    while waiting and len(seen) <= PAGES_MAX:
+    seen, waiting = {"/"}, ["/"]
+    alike: Counter[tuple[str, str]] = Counter()
+    while waiting:
         path = waiting.pop(0)
         answer = page.goto(path, wait_until="domcontentloaded")
         assert answer is not None
@@ -68,14 +71,15 @@ def pages(page: "Page") -> Iterator[tuple[str, int]]:
             found = urlsplit(link)
             is_ours = found.netloc == urlsplit(page.url).netloc
             is_page = not found.path.startswith(FOREIGN) and not found.path.endswith(FILES)
-            is_act = found.path.endswith("/confirm")
-            target = f"{found.path}?{found.query}" if is_act else found.path
-            if is_ours and is_page and target not in seen:
-                if OF_MESSAGES.fullmatch(found.path):
-                    of_messages += 1
-                    if of_messages > OF_MESSAGES_MAX:
-                        continue
-                seen.add(target)
+            query = f"?{found.query}" if found.path.endswith("/confirm") else ""
+            target = found.path + query
+            if not is_ours or not is_page or target in seen:
+                continue
+            seen.add(target)
+            kind = resolve(unquote(found.path)).route, query
+            is_hostile = any(name in found.path for name in HOSTILE_NAMES)
+            if is_hostile or alike[kind] < ALIKE_MAX:
+                alike[kind] += not is_hostile
                 waiting.append(target)
         yield path, answer.status
 
@@ -102,7 +106,10 @@ def crawl(shop: Shop, hostile: None, browser: "Browser") -> Crawl:
         if page.locator("img[onerror], script:not([src])").count():
             planted.append(path)
     context.close()
-    assert len(paths) >= 20
+    assert len(paths) >= 60, " ".join(paths)
+    assert {name for name in HOSTILE_NAMES if any(name in path for path in paths)} == {
+        *HOSTILE_NAMES
+    }
     return Crawl(paths, planted, complaints.heard)
 
 
