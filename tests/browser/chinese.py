@@ -14,6 +14,11 @@ ALLOWED = {
     r"When the store is damaged": "the title of a part of the manual, which is in English",
     r"Authorization: Bearer": "a header of HTTP",
 }
+# What people say in the journeys: a reason is shown as it was given, in every language.
+SAID = (
+    "the till burns", "it is poison", "it still is", "nobody can eat it", "nobody lives there",
+    "the shop asked for them", "it was the wrong group",
+)  # fmt: skip
 # Where others wrote the text: names, bodies, reasons, errors. Code is code in every language.
 _OF_OTHERS = "code, pre, bdi, script, style, template, .name, .owner, .code, .told, .by-others"
 
@@ -46,7 +51,7 @@ _WIDENED = """() => {
 
 def english(text: str) -> list[str]:
     """Return what reads like a sentence in English, without what is allowed to."""
-    for allowed in ALLOWED:
+    for allowed in (*ALLOWED, *map(re.escape, SAID)):
         text = re.sub(allowed, "", text)
     return _SENTENCE.findall(text)
 
