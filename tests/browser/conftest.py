@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,11 @@ _ARGUMENTS = (
     "--disable-component-update", "--disable-sync", "--no-first-run",
 )  # fmt: skip
 WIDE, NARROW = (1280, 900), (390, 844)
+# Generous: a machine under load is slow, and only a hang must fail.
+WAIT_MS = 120_000
 
 if _CHROMIUM is not None:
-    from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
+    from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,6 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
         yield started
@@ -49,6 +53,13 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         assert opened.close() == 0
     finally:
         opened.leave_nothing()
+
+
+def new_page(browser: "Browser", **wishes: Any) -> "Page":
+    """Return a page of a visitor who has seen nothing yet and is patient."""
+    context = browser.new_context(**wishes)
+    context.set_default_timeout(WAIT_MS)
+    return context.new_page()
 
 
 class Complaints:
@@ -72,13 +83,15 @@ class Complaints:
 @pytest.fixture
 def page(browser: "Browser", shop: Shop) -> "Iterator[Page]":
     """Return a page of a visitor of its own; the test fails when the browser complains."""
-    context = browser.new_context(
-        base_url=shop.url, viewport={"width": WIDE[0], "height": WIDE[1]}, locale="en-GB"
+    opened = new_page(
+        browser,
+        base_url=shop.url,
+        viewport={"width": WIDE[0], "height": WIDE[1]},
+        locale="en-GB",
     )
-    opened = context.new_page()
     complaints = Complaints(opened)
     yield opened
-    context.close()
+    opened.context.close()
     assert complaints.heard == []
 
 

@@ -14,7 +14,7 @@ from django.urls import resolve
 from apps.core.languages import LANGUAGE_COOKIE, Language
 from apps.core.zones import ZONE_COOKIE
 from tests.browser.chinese import english, left_in_english, widen
-from tests.browser.conftest import NARROW, WIDE, Complaints
+from tests.browser.conftest import NARROW, WIDE, Complaints, new_page
 from tests.browser.shop import HOSTILE, Shop
 from tests.web.product import wait_for
 
@@ -95,8 +95,7 @@ class Crawl(NamedTuple):
 @pytest.fixture(scope="module")
 def crawl(shop: Shop, hostile: None, browser: "Browser") -> Crawl:
     """Look at each page once as it is served, with the policy and the scripts in force."""
-    context = browser.new_context(base_url=shop.url)
-    page = context.new_page()
+    page = new_page(browser, base_url=shop.url)
     complaints = Complaints(page)
     paths, planted = [], []
     for path, status in pages(page):
@@ -105,7 +104,7 @@ def crawl(shop: Shop, hostile: None, browser: "Browser") -> Crawl:
         page.wait_for_load_state()
         if page.locator("img[onerror], script:not([src])").count():
             planted.append(path)
-    context.close()
+    page.context.close()
     assert len(paths) >= 60, " ".join(paths)
     assert {name for name in HOSTILE_NAMES if any(name in path for path in paths)} == {
         *HOSTILE_NAMES
@@ -143,8 +142,7 @@ def findings(page: "Page", *, rules: Sequence[str] = ()) -> list[str]:
 def test_every_page_fits_and_is_open_to_everybody(
     shop: Shop, browser: "Browser", seen: list[str]
 ) -> None:
-    context = browser.new_context(base_url=shop.url, bypass_csp=True)
-    looked = context.new_page()
+    looked = new_page(browser, base_url=shop.url, bypass_csp=True)
     wrong: dict[str, list[str]] = {}
     for path in seen:
         looked.goto(path, wait_until="domcontentloaded")
@@ -158,7 +156,7 @@ def test_every_page_fits_and_is_open_to_everybody(
             # Of a theme only the colours are its own.
             if found := findings(looked, rules=() if theme == "light" else ("color-contrast",)):
                 wrong.setdefault(path, []).extend(f"{theme}: {one}" for one in found)
-    context.close()
+    looked.context.close()
 
     told = [f"{path}: {one}" for path, found in wrong.items() for one in found]
     assert not told, "\n".join(told)
@@ -167,15 +165,14 @@ def test_every_page_fits_and_is_open_to_everybody(
 def test_every_page_says_the_same_without_scripts(
     shop: Shop, browser: "Browser", seen: list[str]
 ) -> None:
-    context = browser.new_context(base_url=shop.url, java_script_enabled=False)
-    plain = context.new_page()
+    plain = new_page(browser, base_url=shop.url, java_script_enabled=False)
     for path in seen:
         answer = plain.goto(path, wait_until="domcontentloaded")
         assert answer is not None
         assert answer.status == 200, path
         assert plain.locator("h1").first.inner_text().strip(), path
         assert plain.locator("main").inner_text().strip(), path
-    context.close()
+    plain.context.close()
 
 
 def test_hostile_text_is_text_on_every_page(crawl: Crawl) -> None:
@@ -188,14 +185,13 @@ def test_hostile_text_is_text_on_every_page(crawl: Crawl) -> None:
 def test_every_page_is_in_chinese_for_who_reads_it(
     shop: Shop, browser: "Browser", seen: list[str]
 ) -> None:
-    context = browser.new_context(base_url=shop.url)
-    context.add_cookies(
+    looked = new_page(browser, base_url=shop.url)
+    looked.context.add_cookies(
         [
             {"name": LANGUAGE_COOKIE, "value": Language.CHINESE.value, "url": shop.url},
             {"name": ZONE_COOKIE, "value": "Asia/Kolkata", "url": shop.url},
         ]
     )
-    looked = context.new_page()
     wrong: dict[str, list[str]] = {}
     for path in [*seen, "/preferences"]:
         looked.goto(path, wait_until="domcontentloaded")
@@ -208,7 +204,7 @@ def test_every_page_is_in_chinese_for_who_reads_it(
             looked.set_viewport_size({"width": width, "height": height})
             if (wider := sideways(looked)) > 0:
                 wrong.setdefault(path, []).append(f"{width}: {wider} px too wide")
-    context.close()
+    looked.context.close()
 
     told = [f"{path}: {one}" for path, found in wrong.items() for one in found]
     assert not told, "\n".join(told)

@@ -14,7 +14,7 @@ import pytest
 
 from apps.engine.clock import SystemClock
 from tests.bound import bound
-from tests.browser.conftest import Kept
+from tests.browser.conftest import Kept, new_page
 from tests.browser.shop import ordered_member
 from tests.spark.operating import Jobs
 from tests.web.product import ROOT, Product, environment, wait_for
@@ -89,14 +89,15 @@ def played(product: Product) -> int:
 
 @pytest.fixture
 def visit(product: Product, browser: "Browser") -> "Iterator[Page]":
-    context = browser.new_context(
+    visitor = new_page(
+        browser,
         base_url=f"http://127.0.0.1:{product.port}",
         viewport={"width": 1280, "height": 900},
         locale="en-GB",
         color_scheme="light",
     )
-    yield context.new_page()
-    context.close()
+    yield visitor
+    visitor.context.close()
 
 
 def settled(page: "Page", path: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.conftest import new_page
 from tests.browser.test_every_page import AXE, findings, pages
 from tests.fuzz.server import Open
 from tests.web.product import Product
@@ -44,10 +45,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 
 def signed_in(browser: "Browser", product: Product, role: str) -> "Page":
-    context = browser.new_context(
-        base_url=f"http://127.0.0.1:{product.port}", bypass_csp=True, locale="en-GB"
-    )
-    page = context.new_page()
+    url = f"http://127.0.0.1:{product.port}"
+    page = new_page(browser, base_url=url, bypass_csp=True, locale="en-GB")
     page.goto("/sign-in")
     page.get_by_label("Name").fill(f"a-{role}")
     page.get_by_label("Password").fill(PASSWORD)
@@ -67,10 +66,11 @@ def test_every_page_of_a_role_is_open_to_everybody_and_gives_reasons(
         assert status == 200, path
         page.add_script_tag(path=AXE)
         wrong += [f"{path}: {one}" for one in findings(page)]
-        for button in page.locator("main button:disabled").all():
-            disabled += 1
-            if not (button.get_attribute("title") or "").strip():
-                wrong.append(f"{path}: {button.inner_text()!r} does not say why")
+        buttons: list[list[str]] = page.locator("main button:disabled").evaluate_all(
+            "all => all.map(button => [button.textContent.trim(), button.title.trim()])"
+        )
+        disabled += len(buttons)
+        wrong += [f"{path}: {word!r} does not say why" for word, reason in buttons if not reason]
     page.context.close()
 
     assert not wrong, "\n".join(wrong)
