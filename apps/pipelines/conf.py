@@ -13,12 +13,12 @@ def place() -> Place:
     environment = settings.MQWEB
     host = f"[{environment.host}]" if ":" in environment.host else environment.host
     return Place(
-        lake=environment.lake,
+        lake=environment.pipelines.lake,
         store=environment.store,
         server=f"http://{host}:{environment.port}",
-        bodies=environment.lake_bodies,
-        kept=timedelta(milliseconds=environment.lake_retention_ms),
-        bytes_max=environment.lake_bytes,
+        bodies=environment.pipelines.lake_bodies,
+        kept=timedelta(milliseconds=environment.pipelines.lake_retention_ms),
+        bytes_max=environment.pipelines.lake_bytes,
     )
 
 

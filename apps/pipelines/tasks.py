@@ -14,7 +14,9 @@ from apps.pipelines import services
 def launch(**_unknown: object) -> Step:
     """Ask for the runs that are due; on demand, start a worker for those that wait."""
     return services.look(
-        clock=SystemClock(), mode=settings.MQWEB.spark, archive=settings.MQWEB.archive
+        clock=SystemClock(),
+        mode=settings.MQWEB.pipelines.spark,
+        archive=settings.MQWEB.pipelines.archive,
     )
 
 
@@ -23,5 +25,5 @@ def prune(**_unknown: object) -> Step:
     """Delete rows of runs and of what they found out that are old enough."""
     return services.forget(
         now_ms=SystemClock().wall_ms(),
-        keep=timedelta(milliseconds=settings.MQWEB.run_retention_ms),
+        keep=timedelta(milliseconds=settings.MQWEB.pipelines.run_retention_ms),
     )

@@ -435,7 +435,10 @@ def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def pipelines_and_mail_are_on(settings: Any) -> None:
     telling = replace(settings.MQWEB.telling, mail_host="mail.example.com")
-    settings.MQWEB = replace(settings.MQWEB, spark="on", telling=telling, audit_keep_days=30)
+    pipelines = replace(settings.MQWEB.pipelines, spark="on")
+    settings.MQWEB = replace(
+        settings.MQWEB, pipelines=pipelines, telling=telling, audit_keep_days=30
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from mqweb import env
 
 
 def test_nothing_is_started_and_all_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
-    found = env.read({"MQWEB_DATA": str(tmp_path)})
+    found = env.read({"MQWEB_DATA": str(tmp_path)}).pipelines
 
     assert (found.spark, found.spark_master, found.spark_memory) == ("off", "local[2]", "1g")
     assert (found.lake, found.lake_bodies, found.archive) == (tmp_path / "lake", True, False)
@@ -49,7 +49,7 @@ def test_a_bad_value_is_refused_by_name(name: str, value: str) -> None:
     "master", ["local", "local[*]", "local-cluster[1,1,800]", "spark://h:7077", "yarn", "k8s://h"]
 )
 def test_masters_of_spark_are_taken(master: str) -> None:
-    assert env.read({"MQWEB_SPARK_MASTER": master}).spark_master == master
+    assert env.read({"MQWEB_SPARK_MASTER": master}).pipelines.spark_master == master
 
 
 def test_spark_needs_no_value_on_the_command_line() -> None:

@@ -35,7 +35,7 @@ def readiness() -> Readiness:
 
     A worker of another machine that is there is enough, whatever this one has.
     """
-    mode: str = settings.MQWEB.spark
+    mode: str = settings.MQWEB.pipelines.spark
     here = requirements.found_here()
     workers = list(presence.workers_there())
     missing: list[str] = []

@@ -37,7 +37,7 @@ def spark_settings(directory: Path, master: str) -> dict[str, str]:
     """
     environment = settings.MQWEB
     found = {
-        "spark.driver.memory": environment.spark_memory,
+        "spark.driver.memory": environment.pipelines.spark_memory,
         # Nobody looks at it, and it would listen on every address.
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -64,7 +64,7 @@ def spark_settings(directory: Path, master: str) -> dict[str, str]:
         }
     else:
         found |= _of_executors(master)
-    found |= {**_of_file(environment.spark_conf_file), **environment.spark_conf}
+    found |= {**_of_file(environment.pipelines.spark_conf_file), **environment.pipelines.spark_conf}
     return {"spark.sql.shuffle.partitions": str(_shuffle_partitions(master, found)), **found}
 
 
@@ -89,8 +89,8 @@ def _of_executors(master: str) -> Mapping[str, str]:
         return {"spark.executor.memory": f"{megabytes}m", "spark.executor.cores": str(cores)}
     environment = settings.MQWEB
     return {
-        "spark.executor.memory": environment.spark_executor_memory,
-        "spark.executor.cores": str(environment.spark_executor_cores),
+        "spark.executor.memory": environment.pipelines.spark_executor_memory,
+        "spark.executor.cores": str(environment.pipelines.spark_executor_cores),
     }
 
 
@@ -115,7 +115,7 @@ def open_session(*, name: str, master: str | None = None) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    master = master or settings.MQWEB.spark_master
+    master = master or settings.MQWEB.pipelines.spark_master
     directory = conf.directory()
     for one in (directory, directory / "local", directory / "warehouse"):
         one.mkdir(mode=0o700, parents=True, exist_ok=True)

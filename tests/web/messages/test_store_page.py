@@ -99,7 +99,7 @@ def test_no_secret_is_shown(log: Log, browser: Client, monkeypatch: pytest.Monke
         database_url=f"postgres://u:{secret}@db/x",
         redis_url=f"redis://:{secret}@r",
         celery_broker_url=f"amqp://u:{secret}@a",
-        spark_conf={"spark.password": secret},
+        pipelines=replace(settings.MQWEB.pipelines, spark_conf={"spark.password": secret}),
         telling=replace(settings.MQWEB.telling, mail_password=secret),
     )
     monkeypatch.setattr(settings, "MQWEB", hidden)

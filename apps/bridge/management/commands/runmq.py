@@ -84,7 +84,7 @@ class Command(BaseCommand):
             # Last to start, so first to stop: what a worker holds is settled with the broker.
             for program in _clockwork(settings.MQWEB.worker_processes, inherited):
                 supervisor.add(program)
-            if settings.MQWEB.spark == "on":
+            if settings.MQWEB.pipelines.spark == "on":
                 supervisor.add(_spark(inherited))
             return True
 

@@ -64,7 +64,7 @@ class Command(BaseCommand):
         running.prepare()
         if until_idle is not None and not running.is_only_one(conf.directory()):
             return
-        master = master or settings.MQWEB.spark_master
+        master = master or settings.MQWEB.pipelines.spark_master
         stopping = threading.Event()
         running.catch_signals(stopping)
         run_log = RunLog(conf.directory())
