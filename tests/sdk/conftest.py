@@ -8,6 +8,9 @@ from mqclient import AsyncProducer, Producer
 
 from tests.sdk.fake_broker import FakeBroker
 
+# Waited out to its end, and yet enough for a first attempt on a machine under load.
+SHORT_S = 1.5
+
 
 @pytest.fixture
 def broker() -> Iterator[FakeBroker]:

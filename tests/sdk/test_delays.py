@@ -14,6 +14,7 @@ from mqclient import (
 )
 from mqclient.times import milliseconds_of, parsed_ms
 
+from tests.sdk.conftest import SHORT_S
 from tests.sdk.fake_broker import FakeBroker, properties_of
 
 MOMENT = datetime(2030, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
@@ -124,7 +125,7 @@ def test_a_recall_without_an_answer_is_asked_again(broker: FakeBroker, action: s
 
 
 def test_a_broker_that_does_not_answer_is_an_error_and_no_outcome(broker: FakeBroker) -> None:
-    with Producer(broker.url, timeout_s=0.2) as producer:
+    with Producer(broker.url, timeout_s=SHORT_S) as producer:
         handle = producer.send("orders", "a", delay_ms=1).recall_handle or ""
         fault = broker.fault("DELETE", "reset_before", times=10_000)
         with pytest.raises(MqError) as caught:

@@ -11,6 +11,7 @@ from mqclient.errors import ProtocolViolation
 from mqclient.transport.refusing import NotUpgraded, Refusals
 from mqclient.wire.lane import AnswerReader, handshake
 
+from tests.sdk.conftest import SHORT_S
 from tests.sdk.fake_broker import FakeBroker
 
 
@@ -97,7 +98,7 @@ def test_a_lane_that_is_cut_before_the_answer_leaves_the_outcome_unknown(
     broker: FakeBroker,
 ) -> None:
     fault = broker.fault("POST", "reset_after", times=1_000)
-    producer = Producer(broker.url, lane=True, timeout_s=0.2)
+    producer = Producer(broker.url, lane=True, timeout_s=SHORT_S)
     with producer, pytest.raises(MqError) as raised:
         producer.send("orders", "a", queue=0)
 

@@ -28,6 +28,7 @@ from mqclient import (
 )
 from mqclient.wire.hashing import queue_by_hash
 
+from tests.sdk.conftest import SHORT_S
 from tests.sdk.fake_broker import FakeBroker, properties_of
 
 SEND = "messages?queue="
@@ -156,7 +157,7 @@ def test_a_refusal_is_raised_at_once(broker: FakeBroker) -> None:
 def test_an_attempt_without_an_answer_leaves_the_outcome_unknown(broker: FakeBroker) -> None:
     fault = broker.fault(SEND, "reset_after", times=1000)
 
-    with Producer(broker.url, timeout_s=0.1) as producer, pytest.raises(MqError) as raised:
+    with Producer(broker.url, timeout_s=SHORT_S) as producer, pytest.raises(MqError) as raised:
         producer.send("orders", "x", queue=0)
 
     assert fault.fired_count >= 1
@@ -167,7 +168,7 @@ def test_an_attempt_without_an_answer_leaves_the_outcome_unknown(broker: FakeBro
 def test_a_send_ends_with_its_time_out(broker: FakeBroker) -> None:
     fault = broker.fault(SEND, "hold")
 
-    with Producer(broker.url, timeout_s=0.05) as producer:
+    with Producer(broker.url, timeout_s=SHORT_S) as producer:
         with pytest.raises(TimedOut) as raised:
             producer.send("orders", "x")
         fault.release()
@@ -431,7 +432,10 @@ def test_a_connection_the_server_closes_after_each_answer_is_replaced(broker: Fa
 def test_a_question_without_an_answer_stored_nothing(broker: FakeBroker) -> None:
     fault = broker.fault("GET /api/v1/topics/orders", "reset_after", times=1000)
 
-    with Producer(broker.url, timeout_s=0.05) as producer, pytest.raises(ConnectionLost) as raised:
+    with (
+        Producer(broker.url, timeout_s=SHORT_S) as producer,
+        pytest.raises(ConnectionLost) as raised,
+    ):
         producer.send("orders", "x")
 
     assert fault.fired_count >= 1
@@ -471,7 +475,7 @@ async def test_an_async_retry_never_reorders_the_messages_of_a_key(
 async def test_an_async_send_ends_with_its_time_out(broker: FakeBroker) -> None:
     fault = broker.fault(SEND, "hold")
 
-    async with AsyncProducer(broker.url, timeout_s=0.05) as producer:
+    async with AsyncProducer(broker.url, timeout_s=SHORT_S) as producer:
         with pytest.raises(TimedOut):
             await producer.send("orders", "x")
         fault.release()

@@ -60,7 +60,7 @@ async def test_what_is_found_is_told_by_the_async_face_too(broker: FakeBroker) -
 
 
 def test_what_is_refused_is_raised(broker: FakeBroker) -> None:
-    with Admin(broker.url, timeout_s=1) as admin:
+    with Admin(broker.url) as admin:
         with pytest.raises(InvalidName):
             admin.search("a b")
         with pytest.raises(InvalidArgument):

@@ -89,7 +89,7 @@ async def test_the_async_face_tells_the_same(broker: TracingBroker) -> None:
 
 
 def test_what_is_not_known_is_raised(broker: TracingBroker) -> None:
-    with Admin(broker.url, timeout_s=1) as admin:
+    with Admin(broker.url) as admin:
         with pytest.raises(NotFound):
             admin.trace("m")
         with pytest.raises(InvalidArgument):

@@ -20,6 +20,7 @@ from mqclient import (
     UnknownTopic,
 )
 
+from tests.sdk.conftest import SHORT_S
 from tests.sdk.fake_broker import FakeBroker
 from tests.sdk.fake_later import Half
 
@@ -106,7 +107,7 @@ def test_what_the_local_part_says_is_what_becomes_of_the_message(
 def test_the_local_part_is_not_run_when_the_half_message_is_not_stored(broker: FakeBroker) -> None:
     ran: list[object] = []
     fault = broker.fault("/transactions", "reset_before", times=10_000)
-    with producer(broker, timeout_s=0.2) as sender:
+    with producer(broker, timeout_s=SHORT_S) as sender:
         with pytest.raises(MqError) as caught:
             sender.send_in_transaction("orders", "x", ran.append)  # type: ignore[arg-type]
         broker.faults.clear()
@@ -189,7 +190,7 @@ def test_a_decision_that_does_not_reach_the_broker_is_raised_and_the_check_settl
 ) -> None:
     fault = broker.fault(":commit", "reset_before", times=10_000)
     checks = Checks(Decision.COMMIT)
-    with producer(broker, checks, timeout_s=0.2) as sender:
+    with producer(broker, checks, timeout_s=SHORT_S) as sender:
         with pytest.raises(TransactionUndecided) as caught:
             sender.send_in_transaction("orders", "x", lambda _: Decision.COMMIT, queue=0)
         fault.times = fault.fired_count
