@@ -24,14 +24,15 @@ TOPICS, QUEUES = 150, 6
 # So few that what changes is less than all there is, and is sent alone.
 CHANGING = 10
 SLOW = 25
-# Pictures that nobody of them reads; soon after, the server would miss the answers to its pings.
+# Pictures that nobody of them reads.
 MISSED = 5
 RESYNC = "resync"
+PATIENT = ("tests/process/patient_broker.py",)
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    found = Broker(tmp_path / "data")
+    found = Broker(tmp_path / "data", *PATIENT)
     # Long names make long frames, which fill what a kernel keeps for a socket.
     found.prepare(**{f"topic-{number:03}-{'x' * 100}": QUEUES for number in range(TOPICS)})
     found.start()
