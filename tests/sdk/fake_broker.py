@@ -101,6 +101,8 @@ class FakeBroker(Serving):
             case ("GET", "topics"):
                 names = [name for name in self.topics if not name.startswith("%")]
                 return reply(200, self._page([self._describe(name) for name in names], query))
+            case ("GET", "topics", topic, "lite-topics") if topic in self.topics:
+                return reply(200, self._page(self._lites(topic), query))
             case ("GET", "topics", topic) if topic in self.topics:
                 return reply(200, self._describe(topic))
             case ("DELETE", "topics", topic) if topic in self.topics:
@@ -302,6 +304,19 @@ class FakeBroker(Serving):
             "write_queue_count": self._write_queue_count(topic), "queues": queues,
             "sampled_at": None, **self.settings.get(topic, {}),
         }  # fmt: skip
+
+    def _lites(self, parent: str) -> list[dict[str, Any]]:
+        """Describe what is named as lite topics of the parent are, and holds something."""
+        prefix = f"%LITE%{parent}|"
+        return [
+            {
+                "name": topic.removeprefix(prefix), "topic": topic, "subscribers": 0,
+                "min_offset": str(self.minimum[topic, 0]),
+                "max_offset": str(len(self.queues[topic, 0])), "newest_at": None,
+            }
+            for topic in sorted(self.topics)
+            if topic.startswith(prefix) and self.queues[topic, 0]
+        ]  # fmt: skip
 
     def _write_queue_count(self, topic: str) -> int:
         return self.write_queue_counts.get(topic, self.topics[topic])

@@ -17,13 +17,14 @@ from mqclient.protocol.plans import (
     all_dead_letters,
     all_group_offsets,
     all_groups,
+    all_lite_topics,
     all_topics,
     persistently,
 )
 from mqclient.searching import SearchResult, Wanted
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
-from mqclient.values import DeadLetter, GroupInfo, QueueOffset, RetryPolicy, TopicInfo
+from mqclient.values import DeadLetter, GroupInfo, LiteTopic, QueueOffset, RetryPolicy, TopicInfo
 
 
 class Admin(GroupCare):
@@ -109,6 +110,14 @@ class Admin(GroupCare):
     def list_topics(self) -> list[TopicInfo]:
         """Return every topic."""
         return self._pool.run(all_topics(self._calls, self._patience))
+
+    def lite_topics(self, topic: str) -> list[LiteTopic]:
+        """Return the lite topics of a parent by name; raise UnknownTopic.
+
+        Raises InvalidArgument for a topic that is not of the type LITE.
+        """
+        checked_name(topic, "topic")
+        return self._pool.run(all_lite_topics(self._calls, topic, self._patience))
 
     def delete_topic(self, topic: str, *, reason: str = "", even_in_use: bool = False) -> None:
         """Delete a topic with its messages; the reason is kept in the audit log.
@@ -272,6 +281,11 @@ class AsyncAdmin(AsyncGroupCare):
     async def list_topics(self) -> list[TopicInfo]:
         """Return every topic."""
         return await self._pool.run(all_topics(self._calls, self._patience))
+
+    async def lite_topics(self, topic: str) -> list[LiteTopic]:
+        """Return the lite topics of a parent by name; see Admin."""
+        checked_name(topic, "topic")
+        return await self._pool.run(all_lite_topics(self._calls, topic, self._patience))
 
     async def delete_topic(
         self, topic: str, *, reason: str = "", even_in_use: bool = False

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from mqclient.names import lite_parts
+
 
 class AckMode(StrEnum):
     """What an acknowledged send has reached."""
@@ -288,6 +290,28 @@ class TopicInfo:
     def has_priorities(self) -> bool:
         """Tell whether a queue's number is the priority of its messages."""
         return self.type == "PRIORITY"
+
+    @property
+    def is_parent(self) -> bool:
+        """Tell whether its messages lie in lite topics; a lite topic itself has none."""
+        return self.type == "LITE" and lite_parts(self.topic) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteTopic:
+    """A lite topic of a parent; `topic` is what it is called wherever topics are read or sent to.
+
+    It holds offsets from `min_offset` up to, not with, `max_offset`, in its one queue. `newest_at`
+    is when its newest message was stored, RFC 3339, None while the broker does not know it.
+    `subscribers` counts clients of all groups.
+    """
+
+    name: str
+    topic: str
+    min_offset: int
+    max_offset: int
+    newest_at: str | None
+    subscribers: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
