@@ -24,7 +24,15 @@ from mqclient.protocol.plans import (
 from mqclient.searching import SearchResult, Wanted
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
-from mqclient.values import DeadLetter, GroupInfo, LiteTopic, QueueOffset, RetryPolicy, TopicInfo
+from mqclient.values import (
+    DeadLetter,
+    GroupInfo,
+    GroupLag,
+    LiteTopic,
+    QueueOffset,
+    RetryPolicy,
+    TopicInfo,
+)
 
 
 class Admin(GroupCare):
@@ -131,6 +139,13 @@ class Admin(GroupCare):
         """Return how far a group is in every queue it has read."""
         checked_name(group, "group")
         return self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    def group_lag(self, group: str) -> GroupLag:
+        """Return what a group has left to do, in lite topics too; raise MqError.
+
+        A group that nobody knows has nothing.
+        """
+        return self._pool.run(persistently(self._calls.group_lag(group), self._patience))
 
     def list_groups(self) -> list[str]:
         """Return the name of every group."""
@@ -301,6 +316,10 @@ class AsyncAdmin(AsyncGroupCare):
         """Return how far a group is in every queue it has read."""
         checked_name(group, "group")
         return await self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    async def group_lag(self, group: str) -> GroupLag:
+        """Return what a group has left to do, in lite topics too; see Admin."""
+        return await self._pool.run(persistently(self._calls.group_lag(group), self._patience))
 
     async def list_groups(self) -> list[str]:
         """Return the name of every group."""

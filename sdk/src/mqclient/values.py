@@ -329,15 +329,50 @@ class QueueOffset:
 class QueueLag:
     """What a group has left to do in one queue.
 
-    `in_flight` messages are handed out now, `ready` ones are with nobody. Messages settled out of
-    turn are neither, and count in `lag` until those before them are settled too.
+    `in_flight` messages are handed out now, `ready` ones are with nobody, None where that is not
+    known. Messages settled out of turn are neither, and count in `lag` until those before them are
+    settled too. `oldest_age_ms` is how old the oldest is, None without one or where nobody knows.
     """
 
     topic: str
     queue: int
     lag: int
     in_flight: int
-    ready: int
+    ready: int | None
+    oldest_age_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteLag:
+    """What a group has left to do in all lite topics of the parent `topic` together.
+
+    `lag` messages, in `topics_behind` of them; the rest is as in QueueLag. All are None while a
+    group that is new to many lite topics is counted, half a minute at most for 20,000 of them.
+    """
+
+    topic: str
+    lag: int | None
+    topics_behind: int | None
+    in_flight: int | None
+    ready: int | None
+    oldest_age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """What a group has left to do: by queue, by parent of lite topics, and in all.
+
+    `retry_lag` is the part of `lag` that lies in the group's retry topic, one of the queues, and
+    `lite_lag` the part in lite topics; that is None, and `lag` with it, where one of `lites` is not
+    known. `oldest_age_ms` is as in QueueLag.
+    """
+
+    queues: tuple[QueueLag, ...]
+    lites: tuple[LiteLag, ...]
+    lag: int | None
+    retry_lag: int
+    lite_lag: int | None
+    oldest_age_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

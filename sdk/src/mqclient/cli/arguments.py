@@ -139,6 +139,9 @@ def _add_group(commands: "Commands[argparse.ArgumentParser]") -> None:
     describe = verbs.add_parser("describe", help="show a group's members and their queues")
     describe.add_argument("group")
     describe.set_defaults(run=groups.describe)
+    lag = verbs.add_parser("lag", help="show what a group has left to do, in lite topics too")
+    lag.add_argument("group")
+    lag.set_defaults(run=groups.lag)
     _add_care(verbs)
     _add_offsets(verbs)
 
