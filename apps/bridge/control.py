@@ -35,7 +35,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteTotal
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
@@ -271,6 +271,9 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             str,
             tuple[LiteSubscription, ...],
             lambda engine, group: engine.lite_subscriptions(group),
+        ),
+        "lite_totals": Verb(
+            None, dict[str, LiteTotal], lambda engine, _nothing: engine.lite_totals()
         ),
         "lite_backlog": Verb(
             str | None, list[LiteBacklog], lambda engine, group: engine.lite_backlog(group)

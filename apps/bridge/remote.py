@@ -35,7 +35,7 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription
+from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteTotal
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.transactiontypes import (
     Ended,
@@ -207,6 +207,11 @@ class RemoteEngine:
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         """Return the clients of a group that have lite topics; see EngineControl."""
         found: tuple[LiteSubscription, ...] = self._ask("lite_subscriptions", group)
+        return found
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        """Return what all lite topics of each parent have in sum; see EngineControl."""
+        found: dict[str, LiteTotal] = self._ask("lite_totals", None)
         return found
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:

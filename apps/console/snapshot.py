@@ -27,7 +27,7 @@ from apps.delays.selectors import Delays, delays_of
 from apps.engine.api import EngineAPI
 from apps.engine.errors import UnknownTopic
 from apps.engine.grouptypes import MemberState, QueueBacklog, QueueLockState
-from apps.engine.litetypes import LiteBacklog
+from apps.engine.litetypes import LiteBacklog, LiteTotal
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import (
     ClientSeen,
@@ -138,6 +138,7 @@ class Reading:
     members: Sequence[MemberState]
     backlog: Sequence[QueueBacklog]
     lites: Sequence[LiteBacklog]
+    in_lites: Mapping[str, LiteTotal]
     locks: Sequence[QueueLockState]
     lines: list[LineRow]
     delays: Delays
@@ -155,6 +156,7 @@ def read(engine: EngineAPI, history: HistoryTail) -> Reading:
         members=engine.members(),
         backlog=engine.backlog(),
         lites=engine.lite_backlog(),
+        in_lites=engine.lite_totals(),
         locks=engine.queue_locks(),
         lines=history.follow(engine),
         delays=delays_of(engine),
@@ -184,8 +186,9 @@ class Counters:
             if is_retry(progress):
                 found[SENT, progress.topic, progress.queue] = progress.max_offset
             found[CONSUMED, progress.group, progress.topic, progress.queue] = progress.committed
+        for parent, in_sum in reading.in_lites.items():
+            found[SENT, parent, None] = in_sum.came
         for lites in reading.lites:
-            found[SENT, lites.topic, None] = lites.arrived
             if lites.passed is not None:
                 found[CONSUMED, lites.group, lites.topic, None] = lites.passed
         for one in reading.backlog:
@@ -207,7 +210,7 @@ def build(
     sampled_at_ms: int,
 ) -> Snapshot:
     """Put a reading, its rates, and what watches know into one picture."""
-    topics = topic_rows.take(reading.topics, rates, now_ms=sampled_at_ms)
+    topics = topic_rows.take(reading.topics, rates, in_lites=reading.in_lites, now_ms=sampled_at_ms)
     groups = _group_rows(reading, rates, now_ms=sampled_at_ms)
     return {
         "version": version,

@@ -3,12 +3,13 @@
 A topic in which nothing moves costs next to nothing: its row is the one of before.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import TypedDict
 
 from apps.console.rates import RateWindow
+from apps.engine.litetypes import LiteTotal
 from apps.engine.types import QueueRange, TopicSpec
 
 SENT = "sent"
@@ -27,6 +28,7 @@ class QueueRow(TypedDict):
 class TopicRow(TypedDict):
     """One topic; `held` and `queues` are None when the engine does not know its queues.
 
+    What a parent holds and takes is in its lite topics, which `held` and `send_rate` have in sum.
     `compacted_age_s` is how long ago the last round of compaction ended; None without any.
     """
 
@@ -50,6 +52,7 @@ class _Made:
 
     spec: TopicSpec
     ranges: Ranges
+    in_lites: LiteTotal | None
     row: TopicRow
     still: int
 
@@ -62,24 +65,44 @@ class TopicRows:
         self._made: dict[str, _Made] = {}
 
     def take(
-        self, topics: Iterable[tuple[TopicSpec, Ranges]], rates: RateWindow, *, now_ms: int
+        self,
+        topics: Iterable[tuple[TopicSpec, Ranges]],
+        rates: RateWindow,
+        *,
+        in_lites: Mapping[str, LiteTotal],
+        now_ms: int,
     ) -> list[TopicRow]:
         """Return the rows of a reading whose counters `rates` has just been given."""
         self._made = {
-            spec.name: self._one(spec, ranges, rates, now_ms=now_ms) for spec, ranges in topics
+            spec.name: self._one(spec, ranges, in_lites.get(spec.name), rates, now_ms=now_ms)
+            for spec, ranges in topics
         }
         return [made.row for made in self._made.values()]
 
-    def _one(self, spec: TopicSpec, ranges: Ranges, rates: RateWindow, *, now_ms: int) -> _Made:
+    def _one(
+        self,
+        spec: TopicSpec,
+        ranges: Ranges,
+        in_lites: LiteTotal | None,
+        rates: RateWindow,
+        *,
+        now_ms: int,
+    ) -> _Made:
         last = self._made.get(spec.name)
         still = 0
-        if last is not None and last.spec == spec and _is_same(last.ranges, ranges):
+        row: TopicRow | None = None
+        if (
+            last is not None
+            and (last.spec, last.in_lites) == (spec, in_lites)
+            and _is_same(last.ranges, ranges)
+        ):
             still = last.still + 1
             # With the row before, every reading of the window has been the same: its rates are 0.
             if last.still >= rates.sample_count and last.row["compacted_age_s"] is None:
-                return _Made(spec=spec, ranges=ranges, row=last.row, still=still)
-        row = _row(spec, ranges, rates, now_ms=now_ms)
-        return _Made(spec=spec, ranges=ranges, row=row, still=still)
+                row = last.row
+        if row is None:
+            row = _row(spec, ranges, in_lites, rates, now_ms=now_ms)
+        return _Made(spec=spec, ranges=ranges, in_lites=in_lites, row=row, still=still)
 
 
 def _is_same(one: Ranges, other: Ranges) -> bool:
@@ -89,7 +112,14 @@ def _is_same(one: Ranges, other: Ranges) -> bool:
     return len(one) == len(other) and all(map(is_, one, other))
 
 
-def _row(spec: TopicSpec, ranges: Ranges, rates: RateWindow, *, now_ms: int) -> TopicRow:
+def _row(
+    spec: TopicSpec,
+    ranges: Ranges,
+    in_lites: LiteTotal | None,
+    rates: RateWindow,
+    *,
+    now_ms: int,
+) -> TopicRow:
     queues: list[QueueRow] | None = None
     if ranges is not None:
         queues = [
@@ -102,14 +132,19 @@ def _row(spec: TopicSpec, ranges: Ranges, rates: RateWindow, *, now_ms: int) -> 
             }
             for held in ranges
         ]
+    held = None if queues is None else sum(queue["held"] for queue in queues)
+    send_rates = [queue["send_rate"] for queue in queues or ()]
+    if in_lites is not None:
+        held = (held or 0) + in_lites.held
+        send_rates.append(rates.rate((SENT, spec.name, None)))
     return {
         "name": spec.name,
         "type": spec.type.value,
         "cleanup": spec.cleanup.value,
         "compacted_age_s": _compacted_age_s(ranges or (), now_ms),
         "queue_count": spec.queue_count,
-        "held": None if queues is None else sum(queue["held"] for queue in queues),
-        "send_rate": sum_known(queue["send_rate"] for queue in queues or ()),
+        "held": held,
+        "send_rate": sum_known(send_rates),
         "queues": queues,
     }
 

@@ -27,7 +27,14 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import (
+    LiteBacklog,
+    LitePage,
+    LiteSubscription,
+    LiteSync,
+    LiteSynced,
+    LiteTotal,
+)
 from apps.engine.retentiontypes import Cleaned
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
@@ -93,7 +100,7 @@ class EngineControl(Protocol):
         ...
 
     def topic_totals(self) -> dict[str, TopicTotal]:
-        """Return what the queues of each topic have in sum, by topic."""
+        """Return what the queues, or lite topics, of each topic have in sum, by topic."""
         ...
 
     def group_progress(self, group: str | None = None) -> list[GroupProgress]:
@@ -219,6 +226,13 @@ class EngineControl(Protocol):
 
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         """Return the clients of a group that have lite topics, by client id. Raises InvalidName."""
+        ...
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        """Return what all lite topics of each parent have in sum, by parent.
+
+        It costs as much whether there are few lite topics or a hundred thousand.
+        """
         ...
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:

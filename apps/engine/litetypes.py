@@ -7,7 +7,7 @@ from apps.engine.types import ConsumeFrom, LiteModel
 
 __all__ = [
     "LiteAction", "LiteBacklog", "LiteModel", "LitePage", "LiteSubscription", "LiteSync",
-    "LiteSynced", "LiteTopic",
+    "LiteSynced", "LiteTopic", "LiteTotal",
 ]  # fmt: skip
 
 
@@ -76,6 +76,17 @@ class LitePage:
 
     total: int
     topics: tuple[LiteTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteTotal:
+    """All lite topics of a parent in sum: messages that `came` since the store was opened.
+
+    `held` can still be read.
+    """
+
+    came: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

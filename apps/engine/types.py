@@ -412,7 +412,11 @@ class QueueRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTotal:
-    """A topic summed over its queues: messages ever sent, and offsets that can still be read."""
+    """A topic summed over its queues: messages ever sent, and offsets that can still be read.
+
+    A parent is summed over its lite topics, whose `sent` begins at what they held when the store
+    was opened: nobody knows of those that are gone.
+    """
 
     sent: int
     held: int

@@ -24,6 +24,7 @@ from apps.engine.litetypes import (
     LiteSync,
     LiteSynced,
     LiteTopic,
+    LiteTotal,
 )
 from apps.engine.types import (
     CatalogSnapshot,
@@ -271,6 +272,15 @@ class LiteVerbs:
             return len(set(range(len(self._queues.get((topic, 0), ())))) - settled)
 
         return self._sets.of_group(group, lag_of)
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        held = {
+            name: sum(len(self._queues[topic, 0]) for _, topic in self._lites_of(name))
+            for name, spec in self.catalog.topics.items()
+            if spec.type is TopicType.LITE
+        }
+        # It lives as long as its store does, and lets nothing go.
+        return {name: LiteTotal(came=count, held=count) for name, count in held.items()}
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
         subscribed = self._sets.reads()

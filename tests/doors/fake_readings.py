@@ -123,8 +123,11 @@ class Readings:
         return {name: self.queue_ranges(name) for name in known if topics is None or name in topics}
 
     def topic_totals(self) -> dict[str, TopicTotal]:
+        in_lites = self.lite_totals()
         return {
-            name: TopicTotal(
+            name: TopicTotal(sent=in_lites[name].came, held=in_lites[name].held)
+            if name in in_lites
+            else TopicTotal(
                 sent=sum(one.max_offset for one in found), held=sum(one.held for one in found)
             )
             for name, found in self.topic_ranges().items()

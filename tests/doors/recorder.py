@@ -19,7 +19,14 @@ from apps.engine.grouptypes import (
     QueuePlace,
     Rebalance,
 )
-from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import (
+    LiteBacklog,
+    LitePage,
+    LiteSubscription,
+    LiteSync,
+    LiteSynced,
+    LiteTotal,
+)
 from apps.engine.searchtypes import SearchRequest, SearchResult
 from apps.engine.transactiontypes import (
     Begun,
@@ -248,6 +255,9 @@ class Recorder:
 
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         return self._engine.lite_subscriptions(group)
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        return self._engine.lite_totals()
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
         return self._engine.lite_backlog(group)

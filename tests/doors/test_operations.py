@@ -21,7 +21,7 @@ from apps.doors.http.routing import ROWS
 from apps.doors.http.settings import DoorSettings
 from apps.engine.clock import SystemClock
 from apps.engine.grouptypes import QueueBacklog
-from apps.engine.litetypes import LiteBacklog
+from apps.engine.litetypes import LiteBacklog, LiteTotal
 from apps.engine.retentiontypes import CompactionStatus
 from tests.doors.asgi import Client, Response
 from tests.doors.fake_engine import ManualClock
@@ -244,6 +244,22 @@ def test_lite_topics_are_told_once_for_their_parent(
         for name, value in zip(found, (1_204, 4, 1_200, 40_000, 312), strict=True)
     }
     assert samples_of(engine, rows, "rocketmq_consumer_group_number") == [({}, 2)]
+
+
+def test_what_lite_topics_took_and_hold_is_told_of_their_parent(
+    engine: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums = {"inbox": LiteTotal(came=300, held=2_000), "chats": LiteTotal(came=0, held=0)}
+    monkeypatch.setattr(engine, "lite_totals", lambda: sums)
+
+    assert samples_of(engine, [], "mqweb_lite_messages_in_total") == [
+        ({"topic": "chats"}, 0),
+        ({"topic": "inbox"}, 300),
+    ]
+    assert samples_of(engine, [], "mqweb_lite_held_messages") == [
+        ({"topic": "chats"}, 0),
+        ({"topic": "inbox"}, 2_000),
+    ]
 
 
 def test_a_metric_has_a_bounded_number_of_series_and_says_what_was_left_out(

@@ -10,16 +10,20 @@ from mqclient import Admin, LitePullConsumer, Message
 
 from apps.engine.config import EngineConfig
 from apps.engine.local import LocalEngine
-from apps.engine.types import CatalogSnapshot, Cleanup, TopicSpec, TopicType
+from apps.engine.types import CatalogSnapshot, Cleanup, GroupSpec, LiteModel, TopicSpec, TopicType
 from tests.certificates import self_signed
 from tests.process.product import SEGMENT_BYTES, Broker, free_port
 
 END_S = 280
+# A group in which the newest subscriber has a lite topic alone.
+ALONE = "alone"
 TOPICS = (
     TopicSpec(name="orders", queue_count=4, type=TopicType.FIFO),
     TopicSpec(name="mixed", queue_count=2),
     TopicSpec(name="alarms", queue_count=4, type=TopicType.PRIORITY),
     TopicSpec(name="shop%orders", queue_count=1),
+    TopicSpec(name="inbox", queue_count=1, type=TopicType.LITE),
+    TopicSpec(name="chats", queue_count=2, type=TopicType.LITE),
     TopicSpec(name="keyed", queue_count=1, cleanup=Cleanup.COMPACT),
 )
 
@@ -54,6 +58,11 @@ class Side:
         with Admin(self.url) as admin:
             return sum(queue.max_offset or 0 for queue in admin.describe_topic(topic).queues)
 
+    def lites(self, parent: str) -> dict[str, int]:
+        """Return how many messages each lite topic of a parent has had."""
+        with Admin(self.url) as admin:
+            return {one.name: one.max_offset for one in admin.lite_topics(parent)}
+
     def everything(self, topic: str = "orders") -> list[Message]:
         """Return all messages of a topic, each queue in its order."""
         found: list[Message] = []
@@ -71,7 +80,13 @@ async def _prepare(data: Path) -> None:
     engine = await LocalEngine.open(
         data / "store", EngineConfig(segment_bytes=SEGMENT_BYTES, reserve_bytes=0)
     )
-    engine.publish_catalog(CatalogSnapshot(version=1, topics={spec.name: spec for spec in TOPICS}))
+    engine.publish_catalog(
+        CatalogSnapshot(
+            version=1,
+            topics={spec.name: spec for spec in TOPICS},
+            groups={ALONE: GroupSpec(name=ALONE, lite_model=LiteModel.EXCLUSIVE)},
+        )
+    )
     await engine.close()
 
 

@@ -1,9 +1,10 @@
 """What an administrator decides about topics and groups."""
 
 import pytest
-from mqclient import Admin, AsyncAdmin, InvalidArgument, RetryPolicy
+from mqclient import Admin, AsyncAdmin, InvalidArgument, LiteTopic, RetryPolicy, UnknownTopic
 
 from tests.sdk.fake_broker import FakeBroker
+from tests.sdk.test_cli import mq
 
 
 def test_a_topic_may_be_given_a_life(broker: FakeBroker) -> None:
@@ -69,3 +70,49 @@ async def test_dead_letters_are_read_page_after_page(broker: FakeBroker) -> None
     assert letters[0].topic == ""
     assert job == "job-1"
     assert broker.group_settings == {"g": {"retry_max": 0}}
+
+
+def _with_lites(broker: FakeBroker) -> None:
+    broker.topics |= {"inbox": 1} | {f"%LITE%inbox|u{number}": 1 for number in range(5)}
+    for number in range(5):
+        broker.put(f"%LITE%inbox|u{number}", 0, *[b"x"] * number)
+
+
+def test_lite_topics_are_read_page_after_page(broker: FakeBroker) -> None:
+    _with_lites(broker)
+
+    with Admin(broker.url) as admin:
+        found = admin.lite_topics("inbox")
+        with pytest.raises(UnknownTopic):
+            admin.lite_topics("nowhere")
+
+    assert [one.name for one in found] == ["u1", "u2", "u3", "u4"]
+    assert found[3] == LiteTopic(
+        name="u4",
+        topic="%LITE%inbox|u4",
+        min_offset=0,
+        max_offset=4,
+        newest_at=None,
+        subscribers=0,
+    )
+
+
+async def test_an_async_admin_reads_lite_topics_too(broker: FakeBroker) -> None:
+    _with_lites(broker)
+
+    async with AsyncAdmin(broker.url) as admin:
+        found = await admin.lite_topics("inbox")
+
+    assert [one.max_offset for one in found] == [1, 2, 3, 4]
+
+
+def test_mq_lists_lite_topics(broker: FakeBroker) -> None:
+    _with_lites(broker)
+
+    listed = mq(broker, "topic", "lites", "inbox")
+
+    assert listed.returncode == 0
+    assert listed.stdout.decode().splitlines()[:2] == [
+        "name\tmin_offset\tmax_offset\tnewest_at",
+        "u1\t0\t1\t?",
+    ]

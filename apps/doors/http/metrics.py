@@ -236,6 +236,13 @@ def _of_topics(engine: EngineAPI) -> Iterator[Metric]:
             high.append((labels, found.max_offset))
     yield Metric("mqweb_queue_min_offset", "gauge", "First queue offset kept.", low)
     yield Metric("mqweb_queue_max_offset", "gauge", "Queue offset of the next message.", high)
+    in_lites = sorted(engine.lite_totals().items())
+    came: list[Sample] = [({"topic": parent}, found.came) for parent, found in in_lites]
+    held: list[Sample] = [({"topic": parent}, found.held) for parent, found in in_lites]
+    text = "Messages that came to the lite topics of a parent."
+    yield Metric("mqweb_lite_messages_in_total", "counter", text, came)
+    text = "Messages that the lite topics of a parent hold."
+    yield Metric("mqweb_lite_held_messages", "gauge", text, held)
 
 
 def _of_backlog(backlog: Sequence[QueueBacklog], lites: Sequence[LiteBacklog]) -> Iterator[Metric]:

@@ -198,7 +198,7 @@ class Composed:
             times=self.times,
             clock=self.clock,
         )
-        self.retention.on_hidden = self.litelags.changed
+        self.retention.on_hidden = self.litelags.hidden
         self.literead = LiteRead(
             sets,
             self.lites,

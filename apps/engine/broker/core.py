@@ -31,7 +31,7 @@ from apps.engine.failpoints import Failpoints
 from apps.engine.files.backend import Disk, used_share
 from apps.engine.filters.subscription import compile_filter
 from apps.engine.grouptypes import GroupHistory, Rebalance
-from apps.engine.litetypes import LiteSync, LiteSynced
+from apps.engine.litetypes import LiteSync, LiteSynced, LiteTotal
 from apps.engine.log.commitlog import CommitLog
 from apps.engine.log.opening import Beside, at_once
 from apps.engine.searchtypes import SearchRequest
@@ -43,6 +43,7 @@ from apps.engine.types import (
     ReceiveRequest,
     ReceiveResult,
     TopicTotal,
+    TopicType,
 )
 
 
@@ -225,9 +226,22 @@ class Broker(Composed):
         return {name: self.queue_ranges(name) for name in names}
 
     def topic_totals(self) -> dict[str, TopicTotal]:
-        """Return what the queues of each topic have in sum, by topic."""
+        """Return what the queues and lite topics of each topic have in sum; see EngineControl."""
         topics = self.catalog.snapshot.topics
-        return {name: self._ranges.total(name, spec.queue_count) for name, spec in topics.items()}
+        return {
+            name: self._ranges.total(name, spec.queue_count)
+            if spec.type is not TopicType.LITE
+            else self.litelags.counts.of_topic(name)
+            for name, spec in topics.items()
+        }
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        """Return what the lite topics of each parent have in sum, by parent."""
+        return {
+            name: self.litelags.counts.total(name)
+            for name, spec in self.catalog.snapshot.topics.items()
+            if spec.type is TopicType.LITE
+        }
 
     def own_ranges(self, prefix: str) -> dict[str, list[QueueRange]]:
         """Return what the queues of the engine's own topics hold; see EngineControl."""

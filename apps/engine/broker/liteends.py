@@ -126,11 +126,12 @@ class LiteEnds:
             ]
         )
         for queue in found:
+            held = queue.held
             queue.begin_at(queue.end)
             self._topics.drop(queue.topic)
             if queue.end == queue.visible:
                 self._queues.leave(queue)
-            self._lags.changed(queue.topic)
+            self._lags.hidden(queue.topic, held)
         self.expired_count += len(found)
 
     # --- inside --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from apps.engine.broker.catalog import Catalog
+from apps.engine.broker.litecounts import LiteCounts
 from apps.engine.broker.litesets import LiteSets
 from apps.engine.broker.litetopics import LiteTopics
 from apps.engine.broker.progress import QueueProgress
@@ -151,11 +152,7 @@ class LiteLags:
         self._clock = clock
         # By prefix and parent, so that finding it takes no parsing; in it by group.
         self._accounts: dict[str, dict[str, _Account]] = {}
-        # Messages that came to a parent's lite topics, from some number on.
-        self._arrived: dict[str, int] = {}
-        for parent in topics.parents():
-            held = (self._held(topic) for topic in topics.of_parent(parent))
-            self._arrived[LITE_PREFIX + parent] = sum(held)
+        self.counts = LiteCounts(topics, queues)
         state.lite_listener = self
         sets.on_change = self._subscribed
         for progress in state.progress.values():
@@ -170,8 +167,12 @@ class LiteLags:
         """Note that readers may see messages of a lite topic, the first at a queue offset."""
         queue = self._queues.find(topic, 0)
         if queue is not None:
-            key = _parent_key(topic)
-            self._arrived[key] = self._arrived.get(key, 0) + queue.visible - before
+            self.counts.shown(_parent_key(topic), queue, before)
+        self.changed(topic)
+
+    def hidden(self, topic: str, count: int) -> None:
+        """Note that readers see so many messages of a lite topic no more."""
+        self.counts.hidden(_parent_key(topic), count)
         self.changed(topic)
 
     def changed(self, topic: str) -> None:
@@ -248,11 +249,10 @@ class LiteLags:
     def _row(self, account: _Account) -> LiteBacklog:
         self._count_some(account, _COUNTED_AT_ONCE)
         is_known = not account.uncounted
-        arrived = self._arrived.get(LITE_PREFIX + account.parent, 0)
         return LiteBacklog(
             group=account.group,
             topic=account.parent,
-            arrived=arrived,
+            arrived=self.counts.arrived(LITE_PREFIX + account.parent),
             lag=account.lag if is_known else None,
             topics_behind=len(account.behind) if is_known else None,
             in_flight=account.out if is_known else None,
@@ -371,10 +371,6 @@ class LiteLags:
                 # Behind the end may be older messages, which are not shown yet.
                 account.begins[queue.topic] = begin
         return begin
-
-    def _held(self, topic: str) -> int:
-        queue = self._queues.find(topic, 0)
-        return 0 if queue is None else max(0, queue.visible - queue.min_offset)
 
 
 def _log_offset(queue: ConsumeQueue, queue_offset: int, *, wait: bool) -> int:

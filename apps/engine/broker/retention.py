@@ -35,7 +35,7 @@ Needs = dict[str, int]
 """The lowest log offset that each holder needs, of those that need any."""
 
 
-def _heard_by_nobody(_topic: str) -> None:
+def _heard_by_nobody(_topic: str, _count: int) -> None:
     """Tell nobody."""
 
 
@@ -63,8 +63,8 @@ class Retention:
         self.deleted_segments = 0
         self.begins_listed: Set[str] = {topic for topic, _, _ in load_retained(disk).queues}
         """The topics of which the file of the log's front says where queues begin."""
-        self.on_hidden: Callable[[str], None] = _heard_by_nobody
-        """Told of each lite topic that begins elsewhere for readers."""
+        self.on_hidden: Callable[[str, int], None] = _heard_by_nobody
+        """Told of each lite topic that begins elsewhere for readers, and how many they lose."""
         self.blocks: tuple[RetentionBlock, ...] = ()
         self._disk = disk
         self._log = log
@@ -253,9 +253,11 @@ class Retention:
                 for event in events:
                     self._state.apply(event, number=-1, at_ms=self._clock.wall_ms())
         for place, begin in begins.items():
-            self._queues.queue(*place).begin_at(begin)
+            queue = self._queues.queue(*place)
+            held = queue.held
+            queue.begin_at(begin)
             if is_lite(place[0]):
-                self.on_hidden(place[0])
+                self.on_hidden(place[0], held - queue.held)
 
     def store_start(self, log_start: int, begins: Mapping[Place, int]) -> None:
         """Write down the log's new start; for a thread."""

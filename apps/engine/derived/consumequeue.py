@@ -119,6 +119,11 @@ class ConsumeQueue:
         """Return the offset up to which messages are read from `kept`; 0 without it."""
         return 0 if self.kept is None else self.kept.stop
 
+    @property
+    def held(self) -> int:
+        """Return how many messages readers see."""
+        return max(0, self.visible - self.min_offset)
+
     def begin_at(self, queue_offset: int) -> None:
         """Begin no lower than an offset, for readers too."""
         self.min_offset = max(self.min_offset, queue_offset)

@@ -6,7 +6,14 @@ from functools import partial
 
 from apps.engine.errors import EngineError
 from apps.engine.limits import LITE_LOOK_MS
-from apps.engine.litetypes import LiteBacklog, LitePage, LiteSubscription, LiteSync, LiteSynced
+from apps.engine.litetypes import (
+    LiteBacklog,
+    LitePage,
+    LiteSubscription,
+    LiteSync,
+    LiteSynced,
+    LiteTotal,
+)
 from apps.engine.local.host import Host
 
 _log = logging.getLogger(__name__)
@@ -37,6 +44,10 @@ class LiteVerbs:
     def lite_subscriptions(self, group: str) -> tuple[LiteSubscription, ...]:
         """Return the clients of a group that have lite topics; see EngineControl."""
         return self._host.broker.literead.subscriptions(group)
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        """Return what all lite topics of each parent have in sum; see EngineControl."""
+        return self._host.broker.lite_totals()
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
         """Return what one group or all have left to do in lite topics; see EngineControl."""

@@ -17,13 +17,22 @@ from mqclient.protocol.plans import (
     all_dead_letters,
     all_group_offsets,
     all_groups,
+    all_lite_topics,
     all_topics,
     persistently,
 )
 from mqclient.searching import SearchResult, Wanted
 from mqclient.transport.aio import AsyncPool
 from mqclient.transport.blocking import Pool
-from mqclient.values import DeadLetter, GroupInfo, QueueOffset, RetryPolicy, TopicInfo
+from mqclient.values import (
+    DeadLetter,
+    GroupInfo,
+    GroupLag,
+    LiteTopic,
+    QueueOffset,
+    RetryPolicy,
+    TopicInfo,
+)
 
 
 class Admin(GroupCare):
@@ -110,6 +119,14 @@ class Admin(GroupCare):
         """Return every topic."""
         return self._pool.run(all_topics(self._calls, self._patience))
 
+    def lite_topics(self, topic: str) -> list[LiteTopic]:
+        """Return the lite topics of a parent by name; raise UnknownTopic.
+
+        Raises InvalidArgument for a topic that is not of the type LITE.
+        """
+        checked_name(topic, "topic")
+        return self._pool.run(all_lite_topics(self._calls, topic, self._patience))
+
     def delete_topic(self, topic: str, *, reason: str = "", even_in_use: bool = False) -> None:
         """Delete a topic with its messages; the reason is kept in the audit log.
 
@@ -122,6 +139,13 @@ class Admin(GroupCare):
         """Return how far a group is in every queue it has read."""
         checked_name(group, "group")
         return self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    def group_lag(self, group: str) -> GroupLag:
+        """Return what a group has left to do, in lite topics too; raise MqError.
+
+        A group that nobody knows has nothing.
+        """
+        return self._pool.run(persistently(self._calls.group_lag(group), self._patience))
 
     def list_groups(self) -> list[str]:
         """Return the name of every group."""
@@ -273,6 +297,11 @@ class AsyncAdmin(AsyncGroupCare):
         """Return every topic."""
         return await self._pool.run(all_topics(self._calls, self._patience))
 
+    async def lite_topics(self, topic: str) -> list[LiteTopic]:
+        """Return the lite topics of a parent by name; see Admin."""
+        checked_name(topic, "topic")
+        return await self._pool.run(all_lite_topics(self._calls, topic, self._patience))
+
     async def delete_topic(
         self, topic: str, *, reason: str = "", even_in_use: bool = False
     ) -> None:
@@ -287,6 +316,10 @@ class AsyncAdmin(AsyncGroupCare):
         """Return how far a group is in every queue it has read."""
         checked_name(group, "group")
         return await self._pool.run(all_group_offsets(self._calls, group, self._patience))
+
+    async def group_lag(self, group: str) -> GroupLag:
+        """Return what a group has left to do, in lite topics too; see Admin."""
+        return await self._pool.run(persistently(self._calls.group_lag(group), self._patience))
 
     async def list_groups(self) -> list[str]:
         """Return the name of every group."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from mqclient.names import lite_parts
+
 
 class AckMode(StrEnum):
     """What an acknowledged send has reached."""
@@ -289,6 +291,28 @@ class TopicInfo:
         """Tell whether a queue's number is the priority of its messages."""
         return self.type == "PRIORITY"
 
+    @property
+    def is_parent(self) -> bool:
+        """Tell whether its messages lie in lite topics; a lite topic itself has none."""
+        return self.type == "LITE" and lite_parts(self.topic) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteTopic:
+    """A lite topic of a parent; `topic` is what it is called wherever topics are read or sent to.
+
+    It holds offsets from `min_offset` up to, not with, `max_offset`, in its one queue. `newest_at`
+    is when its newest message was stored, RFC 3339, None while the broker does not know it.
+    `subscribers` counts clients of all groups.
+    """
+
+    name: str
+    topic: str
+    min_offset: int
+    max_offset: int
+    newest_at: str | None
+    subscribers: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOffset:
@@ -305,15 +329,50 @@ class QueueOffset:
 class QueueLag:
     """What a group has left to do in one queue.
 
-    `in_flight` messages are handed out now, `ready` ones are with nobody. Messages settled out of
-    turn are neither, and count in `lag` until those before them are settled too.
+    `in_flight` messages are handed out now, `ready` ones are with nobody, None where that is not
+    known. Messages settled out of turn are neither, and count in `lag` until those before them are
+    settled too. `oldest_age_ms` is how old the oldest is, None without one or where nobody knows.
     """
 
     topic: str
     queue: int
     lag: int
     in_flight: int
-    ready: int
+    ready: int | None
+    oldest_age_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteLag:
+    """What a group has left to do in all lite topics of the parent `topic` together.
+
+    `lag` messages, in `topics_behind` of them; the rest is as in QueueLag. All are None while a
+    group that is new to many lite topics is counted, half a minute at most for 20,000 of them.
+    """
+
+    topic: str
+    lag: int | None
+    topics_behind: int | None
+    in_flight: int | None
+    ready: int | None
+    oldest_age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """What a group has left to do: by queue, by parent of lite topics, and in all.
+
+    `retry_lag` is the part of `lag` that lies in the group's retry topic, one of the queues, and
+    `lite_lag` the part in lite topics; that is None, and `lag` with it, where one of `lites` is not
+    known. `oldest_age_ms` is as in QueueLag.
+    """
+
+    queues: tuple[QueueLag, ...]
+    lites: tuple[LiteLag, ...]
+    lag: int | None
+    retry_lag: int
+    lite_lag: int | None
+    oldest_age_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

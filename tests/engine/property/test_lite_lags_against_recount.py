@@ -1,4 +1,4 @@
-"""The sums of what groups have left to do in lite topics, and a count of each lite topic by hand.
+"""The sums of what lite topics hold and groups have left in them, and a count of each by hand.
 
 Random sends, receives, settlements, subscriptions, commits, resets, trims, ends, decisions,
 restarts and kills, with groups that begin at the first message, at the end and at a time. After
@@ -18,7 +18,7 @@ from apps.engine.codec.litenames import is_lite, lite_parts, lite_topic
 from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ConsumeQueue
 from apps.engine.failpoints import Failpoints
-from apps.engine.litetypes import LiteAction, LiteBacklog, LiteSync
+from apps.engine.litetypes import LiteAction, LiteBacklog, LiteSync, LiteTotal
 from apps.engine.testing.contracts.lite import handles_of, lite_batch
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
@@ -93,7 +93,20 @@ class Lags:
         self._publish()
 
     def _open(self) -> Broker:
-        return open_broker(self.disk, config=CONFIG, clock=self.clock, failpoints=Failpoints())
+        broker = open_broker(self.disk, config=CONFIG, clock=self.clock, failpoints=Failpoints())
+        show = broker.show_synced
+        self.came = 0
+
+        def counted() -> dict[tuple[str, int], int]:
+            grown = show()
+            for (topic, _), before in grown.items():
+                if is_lite(topic):
+                    self.came += broker.queues.queue(topic, 0).visible - before
+            return grown
+
+        # A checkpoint shows what it synced as well.
+        broker.show_synced = counted  # type: ignore[method-assign]
+        return broker
 
     def _publish(self) -> None:
         version = self.broker.catalog.snapshot.version + 1
@@ -211,6 +224,8 @@ class Lags:
     def compare(self) -> None:
         self.broker.expire()
         self.broker.literead.sets.forget_silent()
+        held = sum(max(0, queue.visible - queue.min_offset) for queue in self._queues())
+        assert self.broker.lite_totals() == {"chats": LiteTotal(came=self.came, held=held)}
         counted = {group: self._counted(group) for group in GROUPS}
         rows = {row.group: row for row in self.broker.litelags.rows()}
         for group, found in counted.items():

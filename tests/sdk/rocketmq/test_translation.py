@@ -5,7 +5,7 @@ import hashlib
 import zlib
 
 import pytest
-from mqclient import CorruptMessage, Message, OutgoingMessage
+from mqclient import CorruptMessage, InvalidName, Message, OutgoingMessage
 from mqclient.rocketmq.protos import rocketmq_pb2 as pb
 from mqclient.rocketmq.translation import message_here, message_there
 from mqclient.wire.properties import PRIORITY, pack_properties, with_unique_key
@@ -18,6 +18,7 @@ HOSTILE = {"a b": "c=d", "emoji": "\U0001f600\u202e", "quote": "\"'<script>"}
 
 def consumed(
     *,
+    topic: str = "here",
     sharding_key: str | None = None,
     tag: str | None = None,
     keys: tuple[str, ...] = (),
@@ -28,7 +29,7 @@ def consumed(
         system={} if priority is None else {PRIORITY: str(priority)},
     )  # fmt: skip
     record = pack_record(
-        topic_part("here"), 3, b"\x00body\xff", with_unique_key(section, ID.encode()),
+        topic_part(topic), 3, b"\x00body\xff", with_unique_key(section, ID.encode()),
         1_700_000_000_123, bytes(8),
     )  # fmt: skip
     (message,) = unpack_records(record, 0, [len(record)])
@@ -66,6 +67,28 @@ def test_a_priority_survives_the_way_there_and_back(priority: int) -> None:
     assert there.system_properties.priority == priority
     assert message_here(there, "copy").priority == priority
     assert dict(there.user_properties) == HOSTILE
+
+
+def test_a_message_of_a_lite_topic_is_of_the_same_one_there_and_back() -> None:
+    """Nothing is of two kinds there, and the order of a lite topic is that of its keys as well."""
+    message = consumed(topic="%LITE%in|box|ann", sharding_key="red", priority=7)
+
+    there = message_there(message, TOPIC, "host")
+    back = message_here(there, "copy")
+
+    system = there.system_properties
+    assert (there.topic, system.message_type, system.lite_topic) == (TOPIC, pb.LITE, "ann")
+    assert not system.HasField("message_group")
+    assert not system.HasField("priority")
+    assert (back.topic, back.sharding_key, back.priority) == ("%LITE%copy|ann", None, None)
+    assert (back.message_id, back.properties) == (ID, HOSTILE)
+
+
+def test_a_lite_topic_that_no_topic_can_have_is_refused() -> None:
+    there = message_there(consumed(topic="%LITE%inbox|ann"), TOPIC, "host")
+
+    with pytest.raises(InvalidName):
+        message_here(there, "p" * 120)
 
 
 @pytest.mark.parametrize(

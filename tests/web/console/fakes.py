@@ -23,7 +23,7 @@ from apps.engine.grouptypes import (
     QueueLockState,
     Rebalance,
 )
-from apps.engine.litetypes import LiteBacklog
+from apps.engine.litetypes import LiteBacklog, LiteTotal
 from apps.engine.transactiontypes import TransactionStatus
 from apps.engine.types import (
     CatalogSnapshot,
@@ -67,6 +67,7 @@ class FakeEngine:
         self.states: list[MemberState] = []
         self.left: list[QueueBacklog] = []
         self.left_in_lites: list[LiteBacklog] = []
+        self.in_lites: dict[str, LiteTotal] = {}
         self.locks: list[QueueLockState] = []
         self.transitions: list[LockTransition] = []
         self.shared_out: list[Rebalance] = []
@@ -148,6 +149,10 @@ class FakeEngine:
     def backlog(self, group: str | None = None) -> list[QueueBacklog]:
         self.calls["backlog"] += 1
         return [row for row in self.left if group in (None, row.group)]
+
+    def lite_totals(self) -> dict[str, LiteTotal]:
+        self.calls["lite_totals"] += 1
+        return self.in_lites
 
     def lite_backlog(self, group: str | None = None) -> list[LiteBacklog]:
         self.calls["lite_backlog"] += 1

@@ -15,6 +15,7 @@ from apps.console.pipelines.watch import PipelinesWatch
 from apps.console.snapshot import Snapshot
 from apps.console.sparklines import LastHour
 from apps.engine.errors import Stopping
+from apps.engine.litetypes import LiteTotal
 from apps.engine.types import EngineStatus
 from tests.web.console.fakes import FakeEngine, HandClock
 from tests.web.group_values import left_in_lites
@@ -52,8 +53,10 @@ def test_lite_topics_are_one_row_of_a_group_and_part_of_its_sums(
 ) -> None:
     engine.add_topic("inbox")
     engine.left_in_lites = [left_in_lites("phones", lag=1_000)]
+    engine.in_lites = {"inbox": LiteTotal(came=0, held=2_000)}
     feed.sample(engine.api)
     engine.left_in_lites = [left_in_lites("phones", arrived=2_300)]
+    engine.in_lites = {"inbox": LiteTotal(came=300, held=2_300)}
     clock.now_ms += 1_000
 
     snapshot = feed.sample(engine.api).snapshot
@@ -69,6 +72,9 @@ def test_lite_topics_are_one_row_of_a_group_and_part_of_its_sums(
     assert (group["lag"], group["in_flight"], group["retry_lag"]) == (1_204, 4, 0)
     assert (group["consume_rate"], group["lag_trend"]) == (96, "rising")
     assert (snapshot["totals"]["lag"], snapshot["totals"]["in_flight"]) == (1_204, 4)
+    (topic,) = snapshot["topics"]
+    assert (topic["send_rate"], topic["held"]) == (300, 2_300)
+    assert snapshot["totals"]["send_rate"] == 300
 
 
 def test_lite_topics_that_are_not_counted_yet_make_sums_unknown(

@@ -135,7 +135,7 @@ async def test_many_viewers_cost_the_engine_and_the_encoder_no_more_than_one(
     verbs = (
         "catalog", "status", "queue_ranges", "group_progress", "clients", "members", "backlog",
         "queue_locks", "history", "delay_levels", "delay_status", "transaction_status",
-        "lite_backlog",
+        "lite_backlog", "lite_totals",
     )  # fmt: skip
     assert engine.calls == dict.fromkeys(verbs, 2)
     assert encoded == [("whole", "overview", 1), ("delta", "overview", 2)]

@@ -21,7 +21,14 @@ from apps.engine.errors import (
     UnknownTopic,
 )
 from apps.engine.limits import LITE_SILENT_MS, LITE_SUBSCRIPTIONS_MAX
-from apps.engine.litetypes import LiteAction, LiteBacklog, LiteModel, LiteSync, LiteSynced
+from apps.engine.litetypes import (
+    LiteAction,
+    LiteBacklog,
+    LiteModel,
+    LiteSync,
+    LiteSynced,
+    LiteTotal,
+)
 from apps.engine.testing.contracts.control import ControlFixtures
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.types import (
@@ -36,6 +43,7 @@ from apps.engine.types import (
     Settled,
     Special,
     TopicSpec,
+    TopicTotal,
     TopicType,
 )
 
@@ -344,6 +352,23 @@ class LiteContract(ControlFixtures):
         assert [client.lag for client in before] == [4]
         assert [client.lag for client in out] == [4]
         assert [client.lag for client in after] == [4 - len(handles)]
+
+    async def test_what_lite_topics_took_and_hold_is_told_of_their_parent(
+        self, engine: EngineAPI, control: EngineControl
+    ) -> None:
+        before = await self.ask(lambda: (control.lite_totals(), control.topic_totals()))
+        await send(engine, "ann", "a1", "a2", "a3")
+        await send(engine, "bob", "b1")
+        after = await self.ask(lambda: (control.lite_totals(), control.topic_totals()))
+
+        of_type = {one.name for one in CATALOG.topics.values() if one.type is TopicType.LITE}
+        assert set(before[0]) == set(after[0]) == of_type
+        assert before[0][PARENT] == LiteTotal(came=0, held=0)
+        assert after[0][PARENT] == LiteTotal(came=4, held=4)
+        assert (before[1][PARENT], after[1][PARENT]) == (
+            TopicTotal(sent=0, held=0),
+            TopicTotal(sent=4, held=4),
+        )
 
     async def test_what_a_group_has_left_to_do_is_of_all_lite_topics_and_told_once(
         self, engine: EngineAPI, control: EngineControl, clock: ManualClock

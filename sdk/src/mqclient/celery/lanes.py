@@ -100,13 +100,10 @@ class Lanes:
     def size(self, lane: str) -> int:
         """Return how many messages wait, those handed out not counted; raise UnknownTopic."""
         topic = self.topic(lane)
-        found = [
-            row
-            for row in self._client.run(self._client.calls.group_lag(self._client.options.group))
-            if row.topic == topic
-        ]
+        backlog = self._client.run(self._client.calls.group_lag(self._client.options.group))
+        found = [row for row in backlog.queues if row.topic == topic]
         if found:
-            return sum(row.ready for row in found)
+            return sum(row.lag if row.ready is None else row.ready for row in found)
         # Nobody of the group has read this lane yet.
         info = self._client.run(self._client.calls.describe_topic(topic))
         return sum((queue.max_offset or 0) - (queue.min_offset or 0) for queue in info.queues)

@@ -121,6 +121,9 @@ def _add_topic(commands: "Commands[argparse.ArgumentParser]") -> None:
     describe = verbs.add_parser("describe", help="show a topic's queues")
     describe.add_argument("topic")
     describe.set_defaults(run=topics.describe)
+    lites = verbs.add_parser("lites", help="show the lite topics of a topic of type LITE")
+    lites.add_argument("topic")
+    lites.set_defaults(run=topics.lites)
     delete = verbs.add_parser("delete", help="delete a topic with its messages")
     delete.add_argument("topic")
     delete.add_argument("--reason", default="", help="why; kept in the audit log")
@@ -136,6 +139,9 @@ def _add_group(commands: "Commands[argparse.ArgumentParser]") -> None:
     describe = verbs.add_parser("describe", help="show a group's members and their queues")
     describe.add_argument("group")
     describe.set_defaults(run=groups.describe)
+    lag = verbs.add_parser("lag", help="show what a group has left to do, in lite topics too")
+    lag.add_argument("group")
+    lag.set_defaults(run=groups.lag)
     _add_care(verbs)
     _add_offsets(verbs)
 
@@ -344,8 +350,17 @@ def _add_mirror(commands: "Commands[argparse.ArgumentParser]") -> None:
         "--lease", type=_rate, default=30.0, metavar="SECONDS",
         help="after a crash what was received comes again so much later; 10 or more",
     )  # fmt: skip
+    inward.add_argument(
+        "--start", type=_start,
+        help="have the group begin in the lite topics at earliest, latest, or a time",
+    )  # fmt: skip
     inward.set_defaults(run=mirror.inward)
     for verb in (outward, inward):
+        verb.add_argument(
+            "--lite", action="append", default=[], metavar="NAME",
+            help="copy this lite topic of TOPIC; again for more. In, others are not handed out",
+        )  # fmt: skip
+        verb.add_argument("--lite-file", type=Path, help="more of their names, one a line")
         verb.add_argument("--once", action="store_true", help="end where the topic ends now")
         verb.add_argument("--rate", type=_rate, help="at most so many messages a second")
         verb.add_argument("--in-flight", type=_positive, default=16, help="messages at a time")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from mqclient.cli.progress import Progress
 from mqclient.errors import InvalidArgument, MqError, Unsupported
 from mqclient.mirroring.settings import MirrorSettings
+from mqclient.names import lite_parts
 
 if TYPE_CHECKING:
     from mqclient.mirroring.mirror import Mirror
@@ -33,6 +34,10 @@ def outward(arguments: argparse.Namespace) -> None:
 def inward(arguments: argparse.Namespace) -> None:
     """Copy a topic of an endpoint's to this broker."""
     _needs_grpc()
+    if arguments.start is not None and not (arguments.lite or arguments.lite_file):
+        raise InvalidArgument(
+            "--start goes with --lite: where else a group begins is decided there"
+        )
     from mqclient.mirroring.inward import InwardMirror
 
     _run(InwardMirror, arguments, arguments.source)
@@ -54,9 +59,11 @@ def _run(kind: "type[Mirror]", arguments: argparse.Namespace, endpoint: str) -> 
     )
     settings = MirrorSettings(
         topic=arguments.topic,
-        topic_there=arguments.topic_there or arguments.topic,
+        # A lite topic is its parent's there, by its name.
+        topic_there=arguments.topic_there or (lite_parts(arguments.topic) or (arguments.topic,))[0],
         group=arguments.group or f"mirror-{arguments.topic}",
-        start=getattr(arguments, "start", "earliest"),
+        lites=_lites_of(arguments),
+        start=arguments.start,
         once=arguments.once,
         lease_s=getattr(arguments, "lease", 30.0),
         in_flight=arguments.in_flight,
@@ -72,6 +79,14 @@ def _run(kind: "type[Mirror]", arguments: argparse.Namespace, endpoint: str) -> 
     finally:
         signal.signal(signal.SIGTERM, before)
         told.finish(mirror.pace.repeats)
+
+
+def _lites_of(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Return the names of lite topics that are said and that stand in the file, a line each."""
+    listed = [] if arguments.lite_file is None else arguments.lite_file.read_text().split()
+    if arguments.lite_file is not None and not listed:
+        raise InvalidArgument(f"{arguments.lite_file} names no lite topic")
+    return (*arguments.lite, *listed)
 
 
 class _Told:

@@ -46,6 +46,16 @@ def describe(arguments: argparse.Namespace) -> None:
     sys.stdout.write(_described(info))
 
 
+def lites(arguments: argparse.Namespace) -> None:
+    """Print a line for every lite topic of a parent: name, offsets, time of the newest message."""
+    with _admin(arguments) as admin:
+        found = admin.lite_topics(arguments.topic)
+    sys.stdout.write("name\tmin_offset\tmax_offset\tnewest_at\n")
+    for one in found:
+        newest = one.newest_at or "?"
+        sys.stdout.write(f"{one.name}\t{one.min_offset}\t{one.max_offset}\t{newest}\n")
+
+
 def delete(arguments: argparse.Namespace) -> None:
     """Delete a topic with its messages."""
     with _admin(arguments) as admin:

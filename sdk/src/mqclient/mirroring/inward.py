@@ -2,7 +2,8 @@
 
 Messages are received for a while, stored here under their own ids, and only then acknowledged:
 after a crash those of at most one receive come again. The messages of one key are stored one after
-the other. That they are received so is the group's business: it has to be one in order there.
+the other, and so are those of one lite topic. That those of a key are received so is the group's
+business: it has to be one in order there.
 """
 
 import threading
@@ -12,6 +13,7 @@ from mqclient.errors import MqError
 from mqclient.mirroring.lanes import Lanes
 from mqclient.mirroring.mirror import Mirror
 from mqclient.mirroring.pace import Stopped
+from mqclient.mirroring.settings import Start
 from mqclient.producing.producer import Producer
 from mqclient.rocketmq.peers import PeerGroup
 from mqclient.rocketmq.protos import rocketmq_pb2 as pb
@@ -36,6 +38,8 @@ class InwardMirror(Mirror):
                 self._settings.topic_there,
                 self._settings.group,
                 wait_ms=_WAIT_MS,
+                lites=self._settings.lites,
+                lite_begin=_begin_of(self._settings.start),
                 clock=self._clock,
             ) as there,
             self._sender() as producer,
@@ -45,7 +49,7 @@ class InwardMirror(Mirror):
             self._alone = alone
             with Lanes(
                 self._carry,
-                key_of=lambda message: message.system_properties.message_group or None,
+                key_of=_lane_of,
                 in_flight=self._settings.in_flight,
             ) as lanes:
                 try:
@@ -100,11 +104,12 @@ class InwardMirror(Mirror):
             self._store(wanted)
         except MqError as error:
             system = message.system_properties
-            place = f"{message.topic.name}/{system.queue_id}/{system.queue_offset}"
-            if self._settings.on_refused is None or error.retriable or error.outcome == "unknown":
-                error.args = (f"{error} (message {system.message_id} at {place})",)
-                raise
-            self._settings.on_refused(f"{system.message_id} at {place}", error)
+            queue = system.lite_topic or system.queue_id
+            place = f"{message.topic.name}/{queue}/{system.queue_offset}"
+            if self.pass_over(f"{system.message_id} at {place}", error):
+                return
+            error.args = (f"{error} (message {system.message_id} at {place})",)
+            raise
 
     def _store(self, wanted: OutgoingMessage) -> None:
         """Store a message; raise MqError that is about this one, and none of its batch."""
@@ -116,3 +121,22 @@ class InwardMirror(Mirror):
             # A batch is refused as a whole, for whichever of its messages.
             with self._one_alone:
                 self._alone.send_message(wanted).result()
+
+
+def _lane_of(message: pb.Message) -> str | None:
+    """Return what a message's order is kept among: its lite topic, or its key."""
+    system = message.system_properties
+    return system.lite_topic or system.message_group or None
+
+
+def _begin_of(start: Start | None) -> pb.OffsetOption | None:
+    """Return where a group is to begin in lite topics, as the protocol says it."""
+    match start:
+        case None:
+            return None
+        case "earliest":
+            return pb.OffsetOption(policy=pb.OffsetOption.MIN)
+        case "latest":
+            return pb.OffsetOption(policy=pb.OffsetOption.MAX)
+        case _:
+            return pb.OffsetOption(timestamp=start)

@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 
 from mqclient.clock import Clock, SystemClock
+from mqclient.errors import MqError
 from mqclient.mirroring.pace import Pace
 from mqclient.mirroring.settings import MirrorSettings
 from mqclient.rocketmq.address import PeerSettings
+from mqclient.rocketmq.statuses import LITES_EXHAUSTED
 
 
 class Mirror(ABC):
@@ -35,3 +37,16 @@ class Mirror(ABC):
     @abstractmethod
     def run(self) -> None:
         """Copy; raise MqError. What was not copied is copied by the next run of the group."""
+
+    def pass_over(self, which: str, error: MqError) -> bool:
+        """Pass over a message that a side will never take, and tell of it; False where it is not.
+
+        Nor is it where that side may take it another time: for want of room for a lite topic, say.
+        """
+        is_for_ever = not error.retriable and error.outcome != "unknown"
+        if self._settings.on_refused is None or not is_for_ever:
+            return False
+        if error.problem_code == LITES_EXHAUSTED:
+            return False
+        self._settings.on_refused(which, error)
+        return True

@@ -22,6 +22,7 @@ from mqclient.values import (
     AckMode,
     BatchReceipt,
     Filter,
+    LiteTopic,
     QueueRange,
     Reader,
     Settled,
@@ -41,6 +42,9 @@ from mqclient.wire.http1 import Response
 from mqclient.wire.lane import LaneSend, send_flags
 
 __all__ = ["Call", "Calls", "problem_of"]
+
+# The broker's most: it looks at all of a parent's for each page.
+_LITES_OF_PAGE = 1_000
 
 
 def _topic_info(item: Any) -> TopicInfo:  # A JSON document.
@@ -67,6 +71,21 @@ def _topic_info(item: Any) -> TopicInfo:  # A JSON document.
 
 def _topic_page(document: Any) -> tuple[list[TopicInfo], str | None]:  # A JSON document.
     return [_topic_info(item) for item in document["items"]], document.get("next_cursor")
+
+
+def _lite_page(document: Any) -> tuple[list[LiteTopic], str | None]:  # A JSON document.
+    items = [
+        LiteTopic(
+            name=item["name"],
+            topic=item["topic"],
+            min_offset=int(item["min_offset"]),
+            max_offset=int(item["max_offset"]),
+            newest_at=item["newest_at"],
+            subscribers=int(item["subscribers"]),
+        )
+        for item in document["items"]
+    ]
+    return items, document["next_cursor"]
 
 
 def _settlements(document: Any) -> list[Settlement]:  # A JSON document.
@@ -321,6 +340,15 @@ class Calls(FailureCalls, CareCalls, LaterCalls, LifeCalls, SearchCalls):
     def list_topics(self, cursor: str | None = None) -> Call[tuple[list[TopicInfo], str | None]]:
         """Read a page of topics, and the cursor of the next page."""
         return self._get(f"{API}/topics{page(cursor)}", _topic_page)
+
+    def lite_topics(
+        self, topic: str, cursor: str | None = None
+    ) -> Call[tuple[list[LiteTopic], str | None]]:
+        """Read a page of a parent's lite topics, and the cursor of the next page."""
+        checked_name(topic, "topic")
+        query = {"limit": str(_LITES_OF_PAGE)} | ({} if cursor is None else {"cursor": cursor})
+        target = f"{API}/topics/{path_part(topic)}/lite-topics?{urlencode(query)}"
+        return self._get(target, _lite_page)
 
     def delete_topic(
         self, topic: str, *, reason: str = "", even_in_use: bool = False

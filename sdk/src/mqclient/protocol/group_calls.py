@@ -15,7 +15,9 @@ from mqclient.values import (
     ConsumeFrom,
     Filter,
     GroupInfo,
+    GroupLag,
     GroupMember,
+    LiteLag,
     LockAnswer,
     LockGrant,
     MemberAnswer,
@@ -144,9 +146,10 @@ class GroupCalls(Requests):
         """Read a page of a group's progress, and the cursor of the next page."""
         return self._get(f"{_group(group)}/offsets{page(cursor)}", _offset_page)
 
-    def group_lag(self, group: str) -> Call[list[QueueLag]]:
-        """Read a group's backlog in every queue it has progress in."""
-        return self._get(f"{_group(group)}/lag", _lags)
+    def group_lag(self, group: str) -> Call[GroupLag]:
+        """Read a group's backlog in what it reads; an unknown group has none."""
+        checked_name(group, "group")
+        return self._get(f"{_group(group)}/lag", _group_lag)
 
     def list_groups(self, cursor: str | None = None) -> Call[tuple[list[str], str | None]]:
         """Read a page of the groups' names, and the cursor of the next page."""
@@ -250,17 +253,36 @@ def _offset_page(document: Any) -> tuple[list[QueueOffset], str | None]:  # A JS
     return items, document.get("next_cursor")
 
 
-def _lags(document: Any) -> list[QueueLag]:  # A JSON document.
-    return [
-        QueueLag(
-            topic=item["topic"],
-            queue=int(item["queue"]),
-            lag=int(item["lag"]),
-            in_flight=int(item["in_flight"]),
-            ready=int(item["ready"]),
-        )
-        for item in document["items"]
-    ]
+def _group_lag(document: Any) -> GroupLag:  # A JSON document.
+    total = document["total"]
+    return GroupLag(
+        queues=tuple(
+            QueueLag(
+                topic=item["topic"],
+                queue=int(item["queue"]),
+                lag=int(item["lag"]),
+                in_flight=int(item["in_flight"]),
+                ready=number(item["ready"]),
+                oldest_age_ms=item["oldest_age_ms"],
+            )
+            for item in document["items"]
+        ),
+        lites=tuple(
+            LiteLag(
+                topic=item["topic"],
+                lag=number(item["lag"]),
+                topics_behind=item["topics_behind"],
+                in_flight=item["in_flight"],
+                ready=number(item["ready"]),
+                oldest_age_ms=item["oldest_age_ms"],
+            )
+            for item in document["lites"]
+        ),
+        lag=number(total["lag"]),
+        retry_lag=int(total["retry_lag"]),
+        lite_lag=number(total["lite_lag"]),
+        oldest_age_ms=total["oldest_age_ms"],
+    )
 
 
 def _group_page(document: Any) -> tuple[list[str], str | None]:  # A JSON document.

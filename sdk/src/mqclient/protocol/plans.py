@@ -12,7 +12,7 @@ from mqclient.clock import Clock
 from mqclient.errors import MqError
 from mqclient.protocol.backoff import Backoff
 from mqclient.protocol.calls import Call, Calls
-from mqclient.values import DeadLetter, QueueOffset, TopicInfo
+from mqclient.values import DeadLetter, LiteTopic, QueueOffset, TopicInfo
 
 T = TypeVar("T")
 
@@ -75,6 +75,17 @@ def all_topics(calls: Calls, patience: Patience) -> Plan[list[TopicInfo]]:
     cursor: str | None = None
     while True:
         page, cursor = yield from persistently(calls.list_topics(cursor), patience)
+        items += page
+        if not cursor:
+            return items
+
+
+def all_lite_topics(calls: Calls, topic: str, patience: Patience) -> Plan[list[LiteTopic]]:
+    """List the lite topics of a parent by name, page after page."""
+    items: list[LiteTopic] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = yield from persistently(calls.lite_topics(topic, cursor), patience)
         items += page
         if not cursor:
             return items

@@ -7,7 +7,7 @@ are kept up by a thread an endpoint. Knows requests and answers; nothing of mess
 import logging
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -41,8 +41,19 @@ _OPTIONS = (
 class Link:
     """One endpoint: its channel, its stream of settings, its heartbeats."""
 
-    def __init__(self, caller: Caller, target: str, hello: pb.Settings) -> None:
-        """Begin to connect; `wait_until_known` returns when the other side knows the settings."""
+    def __init__(
+        self,
+        caller: Caller,
+        target: str,
+        hello: pb.Settings,
+        *,
+        on_lite_lost: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """Begin to connect; `wait_until_known` returns when the other side knows the settings.
+
+        `on_lite_lost` is told in another thread of a lite topic that is another client's now.
+        """
+        self._on_lite_lost = on_lite_lost
         self._caller = caller
         self._target = target
         self._hello = hello
@@ -149,9 +160,12 @@ class Link:
         self._stream = method(iter(words.get, None), metadata=self._caller.headers())
         try:
             for command in self._stream:
-                if command.WhichOneof("command") == "settings":
+                kind = command.WhichOneof("command")
+                if kind == "settings":
                     self._answer = command.status
                     self._is_known.set()
+                elif kind == "notify_unsubscribe_lite_command":
+                    self._on_lite_lost(command.notify_unsubscribe_lite_command.lite_topic)
         finally:
             words.put(None)
 
@@ -172,8 +186,16 @@ class Link:
 class Links:
     """One link to each endpoint of a cluster, made when it is first wanted."""
 
-    def __init__(self, settings: PeerSettings, hello: pb.Settings, *, clock: Clock) -> None:
-        """Connect nowhere yet."""
+    def __init__(
+        self,
+        settings: PeerSettings,
+        hello: pb.Settings,
+        *,
+        clock: Clock,
+        on_lite_lost: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        """Connect nowhere yet; see Link for `on_lite_lost`."""
+        self._on_lite_lost = on_lite_lost
         self._caller = Caller(settings=settings, clock=clock)
         self._hello = hello
         self._links: dict[str, Link] = {}
@@ -185,7 +207,9 @@ class Links:
         with self._lock:
             link = self._links.get(target)
             if link is None:
-                link = self._links[target] = Link(self._caller, target, self._hello)
+                link = self._links[target] = Link(
+                    self._caller, target, self._hello, on_lite_lost=self._on_lite_lost
+                )
         link.wait_until_known()
         return link
 

@@ -5,7 +5,7 @@ Blocking, for threads. Nothing is tried twice here: whoever calls knows what a r
 
 import itertools
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from google.protobuf.duration_pb2 import Duration
@@ -14,6 +14,7 @@ from mqclient.clock import Clock, SystemClock
 from mqclient.errors import MessageIllegal, MqError, NotPermitted, ProtocolViolation
 from mqclient.rocketmq.address import PeerSettings
 from mqclient.rocketmq.connections import Link, Links
+from mqclient.rocketmq.lites import LiteSet
 from mqclient.rocketmq.protos import rocketmq_pb2 as pb
 from mqclient.rocketmq.statuses import check
 from mqclient.rocketmq.translation import message_there
@@ -29,11 +30,17 @@ class _Place:
     """One topic and its queues as they are there."""
 
     def __init__(
-        self, settings: PeerSettings, topic: str, hello: pb.Settings, clock: Clock
+        self,
+        settings: PeerSettings,
+        topic: str,
+        hello: pb.Settings,
+        clock: Clock,
+        *,
+        on_lite_lost: Callable[[str], None] = lambda _name: None,
     ) -> None:
         self.resource = pb.Resource(resource_namespace=settings.namespace, name=topic)
         self._settings = settings
-        self._links = Links(settings, hello, clock=clock)
+        self._links = Links(settings, hello, clock=clock, on_lite_lost=on_lite_lost)
         self._turns = itertools.count()
         self._queues: tuple[pb.MessageQueue, ...] = ()
 
@@ -48,15 +55,18 @@ class _Place:
 
     def refresh(self) -> None:
         """Ask again where the topic is; raise MqError."""
-        access = self._settings.endpoints
-        request = pb.QueryRouteRequest(topic=self.resource, endpoints=access)
-        answer = self._links.to(access).call("QueryRoute", request, pb.QueryRouteResponse)
+        request = pb.QueryRouteRequest(topic=self.resource, endpoints=self._settings.endpoints)
+        answer = self.access().call("QueryRoute", request, pb.QueryRouteResponse)
         check(answer.status, f"topic {self.resource.name} there")
         self._queues = tuple(q for q in answer.message_queues if q.broker.id == _MASTER)
 
     def next_of(self, queues: Sequence[pb.MessageQueue]) -> pb.MessageQueue:
         """Return one after the other."""
         return queues[next(self._turns) % len(queues)]
+
+    def access(self) -> Link:
+        """Return the link to the access point."""
+        return self._links.to(self._settings.endpoints)
 
     def link_of(self, queue: pb.MessageQueue) -> Link:
         """Return the link to where a queue is."""
@@ -121,7 +131,10 @@ class PeerTopic:
 
 
 class PeerGroup:
-    """Receives a topic's messages there as a member of a group. One thread may use it."""
+    """Receives a topic's messages there as a member of a group. One thread may use it.
+
+    Of a parent it receives the messages of the lite topics that are named, and of no others.
+    """
 
     _PERMITS = frozenset({pb.READ, pb.READ_WRITE})
 
@@ -132,18 +145,26 @@ class PeerGroup:
         group: str,
         *,
         wait_ms: int,
+        lites: Sequence[str] = (),
+        lite_begin: pb.OffsetOption | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Connect when it is first asked for messages; one receive waits for `wait_ms`."""
+        """Connect when it is first asked for messages; one receive waits for `wait_ms`.
+
+        `lite_begin` is where the group is to begin in the lite topics; without it that is the
+        group's own business.
+        """
+        clock = clock or SystemClock()
         self._group = pb.Resource(resource_namespace=settings.namespace, name=group)
         resource = pb.Resource(resource_namespace=settings.namespace, name=topic)
-        hello = _hello(settings, pb.SIMPLE_CONSUMER)
+        hello = _hello(settings, pb.LITE_SIMPLE_CONSUMER if lites else pb.SIMPLE_CONSUMER)
         hello.subscription.group.CopyFrom(self._group)
         hello.subscription.long_polling_timeout.CopyFrom(_duration(wait_ms))
         hello.subscription.subscriptions.append(
             pb.SubscriptionEntry(topic=resource, expression=_everything())
         )
-        self._place = _Place(settings, topic, hello, clock or SystemClock())
+        self._lites = LiteSet(self._group, resource, lites, begin=lite_begin, clock=clock)
+        self._place = _Place(settings, topic, hello, clock, on_lite_lost=self._lites.lost)
         self._settings = settings
         self._wait_ms = wait_ms
 
@@ -164,9 +185,13 @@ class PeerGroup:
     ) -> tuple[pb.MessageQueue, list[pb.Message]]:
         """Return messages of the next broker, and what to settle them by; raise MqError.
 
-        They are this member's for `invisible_ms`; none where the wait ended without one.
+        They are this member's for `invisible_ms`; none where the wait ended without one. Raises
+        InvalidArgument where lite topics are named of a topic that has none, or none of a parent;
+        and Conflict where one of them is another client's.
         """
         queues = self._place.queues(self._PERMITS)
+        self._lites.check_parent(queues)
+        self._lites.say_if_due(self._place.access)
         # A receive is answered from all queues of a broker.
         firsts = {queue.broker.name: queue for queue in reversed(queues)}
         queue = self._place.next_of(list(firsts.values()))
@@ -205,6 +230,7 @@ class PeerGroup:
                 pb.AckMessageEntry(
                     message_id=message.system_properties.message_id,
                     receipt_handle=message.system_properties.receipt_handle,
+                    lite_topic=message.system_properties.lite_topic or None,
                 )
                 for message in messages
             ],
@@ -222,6 +248,8 @@ class PeerGroup:
 
     def look_again(self) -> None:
         """Ask again where the topic is; raise MqError."""
+        # Who came back may have forgotten everybody's lite topics.
+        self._lites.is_said = False
         self._place.refresh()
 
     def close(self) -> None:

@@ -39,6 +39,8 @@ _ERRORS: dict[int, type[MqError]] = {
     pb.NOT_IMPLEMENTED: Unsupported,
     pb.UNSUPPORTED: Unsupported,
 }
+# As the REST API calls it.
+LITES_EXHAUSTED = "lite_topics_exhausted"
 _FIRST_FAILURE = 50_000
 _FINE = frozenset({pb.OK, pb.MULTIPLE_RESULTS})
 
@@ -53,6 +55,8 @@ def check(status: pb.Status, what: str) -> None:
     if kind is None:
         # What the other side failed at may be done all the same, and may go well another time.
         kind = ServerFailed if status.code >= _FIRST_FAILURE or status.code == 0 else Refused
+    if status.code == pb.LITE_TOPIC_QUOTA_EXCEEDED:
+        raise Refused(text, code=LITES_EXHAUSTED)
     if kind is ServerFailed:
         raise ServerFailed(text, retriable=True, outcome="unknown")
     raise kind(text)

@@ -1,9 +1,9 @@
 """A message here to a message there, and back. Knows both shapes, no requests.
 
-What a message is keeps: id, body, tag, keys, properties, message group, priority, time of birth.
-What became of it does not: queue, offset, attempts. A message that is there to be read is no longer
-delayed and no longer half of a transaction, so it is a normal one, one in order, or one with a
-priority.
+What a message is keeps: id, body, tag, keys, properties, lite topic, message group, priority, time
+of birth. What became of it does not: queue, offset, attempts. A message that is there to be read is
+no longer delayed and no longer half of a transaction, so it is a normal one, one in order, one with
+a priority, or one of a lite topic.
 """
 
 import gzip
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from mqclient.errors import CorruptMessage
+from mqclient.names import lite_parts, lite_topic
 from mqclient.rocketmq.protos import rocketmq_pb2 as pb
 from mqclient.values import OutgoingMessage
 from mqclient.wire.properties import RESERVED
@@ -45,22 +46,17 @@ def message_there(
 
     `is_ranked` is for one of a topic of priorities: one that names none has that of its queue.
     """
-    priority = _priority_of(message, is_ranked=is_ranked)
     system = pb.SystemProperties(
         keys=message.keys,
         message_id=message.message_id,
         body_encoding=pb.IDENTITY,
-        message_type=pb.NORMAL if priority is None else pb.PRIORITY,
+        message_type=pb.NORMAL,
         born_timestamp=_moment(message.born_time_ms),
         born_host=born_host,
     )
     if message.tag is not None:
         system.tag = message.tag
-    if message.sharding_key is not None:
-        system.message_group = message.sharding_key
-        system.message_type = pb.FIFO
-    if priority is not None:
-        system.priority = min(priority, _PRIORITY_MAX)
+    _mark(system, message, is_ranked=is_ranked)
     return pb.Message(
         topic=topic,
         user_properties=users_own(message.properties),
@@ -69,11 +65,23 @@ def message_there(
     )
 
 
-def _priority_of(message: Message, *, is_ranked: bool) -> int | None:
-    # No message has both there, and order is what more depends on.
-    if message.sharding_key is not None:
-        return None
-    return message.queue if message.priority is None and is_ranked else message.priority
+def _mark(system: pb.SystemProperties, message: Message, *, is_ranked: bool) -> None:
+    """Say what kind of message it is.
+
+    No message is of two kinds there. Order is what more depends on than a priority, and a lite
+    topic is in order as it is.
+    """
+    lite = lite_parts(message.topic)
+    priority = message.queue if message.priority is None and is_ranked else message.priority
+    if lite is not None:
+        system.message_type = pb.LITE
+        system.lite_topic = lite[1]
+    elif message.sharding_key is not None:
+        system.message_type = pb.FIFO
+        system.message_group = message.sharding_key
+    elif priority is not None:
+        system.message_type = pb.PRIORITY
+        system.priority = min(priority, _PRIORITY_MAX)
 
 
 def users_own(properties: Mapping[str, str]) -> dict[str, str]:
@@ -83,12 +91,15 @@ def users_own(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def message_here(message: pb.Message, topic: str) -> OutgoingMessage:
-    """Return a received message as a producer takes it; raise CorruptMessage."""
+    """Return a received message as a producer takes it; raise CorruptMessage.
+
+    One of a lite topic goes to that of `topic` which has its name; InvalidName says that none can.
+    """
     system = message.system_properties
     born = system.born_timestamp
     has_priority = system.HasField("priority") and not system.message_group
     return OutgoingMessage(
-        topic=topic,
+        topic=lite_topic(topic, system.lite_topic) if system.lite_topic else topic,
         body=_body_of(message),
         tag=system.tag or None,
         keys=tuple(key for text in system.keys for key in text.split()),

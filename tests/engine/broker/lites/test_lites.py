@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from apps.engine.broker.core import Broker, open_broker
+from apps.engine.broker.core import Broker
 from apps.engine.broker.litesets import LiteSets
 from apps.engine.broker.operatorevents import QueueSuspended
 from apps.engine.broker.owntopics import dead_letter_topic
 from apps.engine.codec.litenames import lite_parts, lite_topic
 from apps.engine.codec.record import decode_record
-from apps.engine.config import EngineConfig
 from apps.engine.derived.queueset import CHECKPOINT
 from apps.engine.errors import (
     InvalidLiteTopic,
@@ -19,90 +18,30 @@ from apps.engine.errors import (
     LiteTopicsExhausted,
     UnknownTopic,
 )
-from apps.engine.failpoints import Failpoints
-from apps.engine.litetypes import LiteAction, LiteSync
+from apps.engine.litetypes import LiteAction
 from apps.engine.testing.contracts.lite import bodies_of, handles_of, lite_batch
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
 from apps.engine.types import (
     PERM_READ,
-    CatalogSnapshot,
     GroupSpec,
     PullRequest,
-    ReceiveRequest,
-    ReceiveResult,
     TopicSpec,
     TopicType,
 )
 from apps.engine.verify.store import open_store
 from apps.engine.verify.walks import verify
-
-CONFIG = EngineConfig(
-    segment_bytes=1 << 20,
-    batch_bytes_max=65_536,
-    body_bytes_max=16_384,
-    consume_queue_file_entries=64,
-    reserve_bytes=0,
+from tests.engine.broker.lites.chats import (
+    CHATS,
+    HOUR_MS,
+    end_all,
+    opened,
+    publish,
+    receive,
+    send,
+    subscribe,
 )
-HOUR_MS = 3_600_000
-CHATS = TopicSpec(name="chats", queue_count=4, type=TopicType.LITE, lite_ttl_ms=HOUR_MS)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-def opened(disk: SimulatedDisk, clock: ManualClock) -> Broker:
-    return open_broker(disk, config=CONFIG, clock=clock, failpoints=Failpoints())
-
-
-@pytest.fixture
-def broker(disk: SimulatedDisk, clock: ManualClock) -> Broker:
-    broker = opened(disk, clock)
-    publish(broker, CHATS)
-    return broker
-
-
-def publish(broker: Broker, *topics: TopicSpec, groups: tuple[GroupSpec, ...] = ()) -> None:
-    broker.publish_catalog(
-        CatalogSnapshot(
-            version=broker.catalog.snapshot.version + 1,
-            topics={topic.name: topic for topic in topics},
-            groups={group.name: group for group in groups},
-        )
-    )
-
-
-def send(broker: Broker, name: str, *bodies: str) -> None:
-    broker.appender.write(broker.appender.check([lite_batch(name, *bodies)]))
-    broker.log.sync()
-    broker.show_synced()
-
-
-def subscribe(broker: Broker, *names: str, client_id: str = "c") -> None:
-    broker.sync_lite(
-        LiteSync(group="g", client_id=client_id, topic="chats", action=LiteAction.ADD, names=names)
-    )
-
-
-def receive(broker: Broker, *, most: int = 32, client_id: str = "c") -> ReceiveResult:
-    return broker.receive(
-        ReceiveRequest(
-            group="g", topics=("chats",), client_id=client_id, messages_max=most, is_lite=True
-        )
-    )
-
-
-def end_all(broker: Broker) -> None:
-    while broker.expire_lite():
-        pass
 
 
 def drained(broker: Broker) -> list[str]:

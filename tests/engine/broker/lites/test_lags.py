@@ -5,84 +5,33 @@ import random
 import pytest
 
 from apps.engine.broker import litelags
-from apps.engine.broker.core import Broker, open_broker
+from apps.engine.broker.core import Broker
 from apps.engine.codec.litenames import lite_topic
-from apps.engine.config import EngineConfig
 from apps.engine.derived.consumequeue import ColdRead, ConsumeQueue
-from apps.engine.failpoints import Failpoints
-from apps.engine.litetypes import LiteAction, LiteBacklog, LiteSync
-from apps.engine.testing.contracts.lite import handles_of, lite_batch
+from apps.engine.litetypes import LiteBacklog
+from apps.engine.testing.contracts.lite import handles_of
 from apps.engine.testing.crashes import CrashMode
 from apps.engine.testing.manualclock import ManualClock
 from apps.engine.testing.simdisk import SimulatedDisk
-from apps.engine.types import (
-    CatalogSnapshot,
-    ConsumeFrom,
-    GroupSpec,
-    ReceiveRequest,
-    TopicSpec,
-    TopicType,
+from apps.engine.types import ConsumeFrom, GroupSpec
+from tests.engine.broker.lites.chats import (
+    CHATS,
+    HOUR_MS,
+    end_all,
+    opened,
+    publish,
+    receive,
+    send,
+    subscribe,
 )
 
-CONFIG = EngineConfig(
-    segment_bytes=1 << 20,
-    batch_bytes_max=65_536,
-    body_bytes_max=16_384,
-    consume_queue_file_entries=64,
-    reserve_bytes=0,
-)
-HOUR_MS = 3_600_000
-CHATS = TopicSpec(name="chats", queue_count=1, type=TopicType.LITE, lite_ttl_ms=HOUR_MS)
 
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def disk() -> SimulatedDisk:
-    return SimulatedDisk()
-
-
-def opened(disk: SimulatedDisk, clock: ManualClock) -> Broker:
-    return open_broker(disk, config=CONFIG, clock=clock, failpoints=Failpoints())
-
-
-@pytest.fixture
-def broker(disk: SimulatedDisk, clock: ManualClock) -> Broker:
-    broker = opened(disk, clock)
-    publish(broker, CHATS)
-    return broker
-
-
-def publish(broker: Broker, *topics: TopicSpec, groups: tuple[GroupSpec, ...] = ()) -> None:
-    broker.publish_catalog(
-        CatalogSnapshot(
-            version=broker.catalog.snapshot.version + 1,
-            topics={topic.name: topic for topic in topics},
-            groups={group.name: group for group in groups},
-        )
-    )
-
-
-def send(broker: Broker, name: str, count: int = 1) -> None:
-    broker.appender.write(broker.appender.check([lite_batch(name, *["x"] * count)]))
-    broker.log.sync()
-    broker.show_synced()
-
-
-def subscribe(broker: Broker, *names: str, group: str = "g") -> None:
-    broker.sync_lite(
-        LiteSync(group=group, client_id="c", topic="chats", action=LiteAction.ADD, names=names)
-    )
+def put(broker: Broker, name: str, count: int = 1) -> None:
+    send(broker, name, *["x"] * count)
 
 
 def take(broker: Broker, most: int = 32) -> list[str]:
-    request = ReceiveRequest(
-        group="g", topics=("chats",), client_id="c", messages_max=most, is_lite=True
-    )
-    return handles_of(broker.receive(request).leases)
+    return handles_of(receive(broker, most=most).leases)
 
 
 def lag_of(broker: Broker, group: str = "g") -> tuple[int | None, int | None]:
@@ -94,7 +43,7 @@ def test_an_answer_looks_at_no_lite_topic_that_nothing_happened_to(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(50):
-        send(broker, f"n{number}")
+        put(broker, f"n{number}")
     subscribe(broker, "n1")
     broker.litelags.rows()
     looked: list[str] = []
@@ -107,7 +56,7 @@ def test_an_answer_looks_at_no_lite_topic_that_nothing_happened_to(
     monkeypatch.setattr(litelags.LiteLags, "_found", noting)
     answers = [lag_of(broker) for _ in range(3)]
     at_rest = list(looked)
-    send(broker, "n7")
+    put(broker, "n7")
     after = lag_of(broker)
 
     assert answers == [(50, 50)] * 3
@@ -120,7 +69,7 @@ def test_a_group_that_is_new_to_many_lite_topics_is_unknown_until_they_are_count
 ) -> None:
     monkeypatch.setattr(litelags, "_COUNTED_AT_ONCE", 20)
     for number in range(50):
-        send(broker, f"n{number}")
+        put(broker, f"n{number}")
     subscribe(broker, "n1")
 
     rows = [broker.litelags.rows("g")[0] for _ in range(4)]
@@ -144,10 +93,9 @@ def test_what_is_not_counted_yet_is_counted_when_lite_topics_are_looked_through(
 ) -> None:
     monkeypatch.setattr(litelags, "_COUNTED_AT_ONCE", 20)
     for number in range(50):
-        send(broker, f"n{number}")
+        put(broker, f"n{number}")
     subscribe(broker, "n1")
-    while broker.expire_lite():
-        pass
+    end_all(broker)
 
     assert lag_of(broker) == (50, 50)
 
@@ -155,23 +103,22 @@ def test_what_is_not_counted_yet_is_counted_when_lite_topics_are_looked_through(
 def test_a_group_that_begins_at_a_time_is_behind_in_what_came_since(
     broker: Broker, clock: ManualClock
 ) -> None:
-    send(broker, "old", 2)
+    put(broker, "old", 2)
     clock.advance(1_000)
     begin = GroupSpec(name="g", consume_from=ConsumeFrom.TIMESTAMP, consume_from_ms=clock.wall_ms())
     publish(broker, CHATS, groups=(begin,))
-    send(broker, "old")
-    send(broker, "new", 3)
+    put(broker, "old")
+    put(broker, "new", 3)
     subscribe(broker, "nobody")
 
-    while broker.expire_lite():
-        pass
+    end_all(broker)
 
     assert lag_of(broker) == (4, 2)
 
 
 def test_a_decision_about_the_group_counts_from_then_on(broker: Broker) -> None:
-    send(broker, "ann", 3)
-    send(broker, "bob")
+    put(broker, "ann", 3)
+    put(broker, "bob")
     subscribe(broker, "bob")
     for handle in take(broker):
         broker.settler.ack("g", [handle])
@@ -182,15 +129,14 @@ def test_a_decision_about_the_group_counts_from_then_on(broker: Broker) -> None:
 
 
 def test_what_is_gone_is_not_left_to_do(broker: Broker, clock: ManualClock) -> None:
-    send(broker, "ann", 3)
+    put(broker, "ann", 3)
     subscribe(broker, "ann")
     take(broker, 1)
     clock.advance(HOUR_MS)
-    send(broker, "bob")
+    put(broker, "bob")
     subscribe(broker, "ann")
 
-    while broker.expire_lite():
-        pass
+    end_all(broker)
 
     assert lag_of(broker) == (1, 1)
     publish(broker)
@@ -200,7 +146,7 @@ def test_what_is_gone_is_not_left_to_do(broker: Broker, clock: ManualClock) -> N
 def test_who_reads_nothing_of_a_parent_any_more_is_not_listed(
     broker: Broker, clock: ManualClock
 ) -> None:
-    send(broker, "ann")
+    put(broker, "ann")
     subscribe(broker, "ann")
     rows = broker.litelags.rows()
     clock.advance(HOUR_MS)
@@ -213,8 +159,8 @@ def test_who_reads_nothing_of_a_parent_any_more_is_not_listed(
 def test_a_restart_finds_the_same(
     broker: Broker, disk: SimulatedDisk, clock: ManualClock, *, is_killed: bool
 ) -> None:
-    send(broker, "ann", 3)
-    send(broker, "bob", 2)
+    put(broker, "ann", 3)
+    put(broker, "bob", 2)
     subscribe(broker, "ann")
     handles = take(broker, 2)
     broker.settler.ack("g", handles[1:])
@@ -238,7 +184,7 @@ def test_a_restart_finds_the_same(
 def test_positions_that_are_none_any_more_do_not_pile_up(broker: Broker) -> None:
     subscribe(broker, "ann")
     for _ in range(500):
-        send(broker, "ann", 2)
+        put(broker, "ann", 2)
         broker.settler.ack("g", take(broker, 1))
 
     (account,) = broker.litelags._accounts["%LITE%chats"].values()
@@ -259,7 +205,7 @@ def test_the_oldest_message_is_unknown_until_somebody_knows_where_it_lies(
         return found(queue, queue_offset, wait=wait)
 
     monkeypatch.setattr(ConsumeQueue, "log_offset", cold)
-    send(broker, "ann")
+    put(broker, "ann")
     subscribe(broker, "ann")
     clock.advance(5_000)
     (before,) = broker.litelags.rows()
