@@ -234,7 +234,7 @@ def test_every_page_is_in_chinese_for_who_reads_it(
     ("text", "is_english"),
     [
         ("Nobody holds the lock.", True),
-        ("已迟 5 分钟, the database is away", True),
+        ("延迟 5 分钟, the database is away", True),
         ("队列 orders 3", False),
         ("mq consume orders --group billing", False),
         ("主题 orders 和 payments", False),
