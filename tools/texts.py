@@ -39,7 +39,7 @@ _KEYWORDS: dict[str, tuple[int | tuple[int, str], ...] | None] = {
 }
 # What `templatize` leaves of a tag: a call whose arguments are literals, and the word `count`.
 _LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-_CALL = re.compile(rf"\b(?:gettext|ngettext|_)\(({_LITERAL}(?:, {_LITERAL})?)(?:, count)?\)")
+_CALL = re.compile(rf"\b(gettext|ngettext|pgettext|_)\(({_LITERAL}(?:, {_LITERAL})?)(?:, count)?\)")
 _TAG = re.compile(r"{%\s*(?:blocktrans(?:late)?|trans(?:late)?)\b")
 
 
@@ -77,6 +77,9 @@ def texts_of_template(source: str, origin: str) -> Iterator[MessageId]:
     calls = _CALL.findall(templatize(source, origin))
     if (tags := len(_TAG.findall(source))) > len(calls):
         raise Unreadable(f"{origin}: {tags} tags and {len(calls)} texts")
-    for arguments in calls:
+    for function, arguments in calls:
         literals = ast.literal_eval(f"({arguments},)")
-        yield literals[0] if len(literals) == 1 else literals
+        if function == "pgettext":
+            yield CONTEXT_END.join(literals)
+        else:
+            yield literals[0] if len(literals) == 1 else literals

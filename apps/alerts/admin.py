@@ -98,7 +98,7 @@ class SilenceAdmin(ReadOnlyAdmin):
 
     list_display = [
         "id", "kind", "scope", "subject", "starts_at", "ends_at", "reason", "created_by",
-        "ended_at", "ended_by",
+        "ended_at",
     ]  # fmt: skip
     list_filter = ["kind", "ends_at"]
     search_fields = ["subject__exact"]

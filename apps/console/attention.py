@@ -25,12 +25,14 @@ LOOKED_S_MAX = 60
 class AttentionPicture(TypedDict):
     """What needs somebody; `level` is how much, and `note` says when that was read too long ago.
 
-    It `is_old` when rules were looked at too long ago: what fires by now nobody knows.
+    Of those that fire `more` are left out. It `is_old` when rules were looked at too long ago: what
+    fires by now nobody knows.
     """
 
     level: str
     note: Text
     alerts: list[AlertRow]
+    more: int
     firing: int
     acknowledged: int
     pending: int
@@ -83,6 +85,7 @@ class AttentionWatch:
             "level": level,
             "note": note,
             "alerts": [alert_row(alert, now_ms=now_ms) for alert in found.alerts],
+            "more": found.firing - len(found.alerts),
             "firing": found.firing,
             "acknowledged": found.acknowledged,
             "pending": found.pending,
@@ -96,6 +99,7 @@ def _nothing(*, note: str) -> AttentionPicture:
         "level": "none",
         "note": note,
         "alerts": [],
+        "more": 0,
         "firing": 0,
         "acknowledged": 0,
         "pending": 0,

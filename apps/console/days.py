@@ -1,9 +1,14 @@
-"""Days and hours below plots, as the viewer's language writes them. Pure; UTC, as results are."""
+"""Days and hours below plots, as the viewer's language writes them. Pure.
+
+Days are those of UTC, by which results are counted; a time of day is by the viewer's clock.
+"""
 
 from datetime import date, datetime
 
 from django.utils.dateformat import format as formatted
 from django.utils.translation import pgettext
+
+from apps.core.zones import in_zone
 
 
 def day(at: date) -> str:
@@ -14,9 +19,9 @@ def day(at: date) -> str:
 
 def hour(at: datetime) -> str:
     """Return a time of day."""
-    return formatted(at, "H:i")
+    return formatted(in_zone(at), "H:i")
 
 
 def day_and_hour(at: datetime) -> str:
     """Return a day without its year, and a time of day."""
-    return f"{day(at)} {hour(at)}"
+    return f"{day(in_zone(at))} {hour(at)}"

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from apps.console.plots import path, written
 from apps.core.moments import moment
@@ -56,6 +57,11 @@ class Wanted:
     series: Sequence[tuple[str, str | Promise, str]]
 
 
+UNITS: Mapping[str, Promise] = {
+    "messages": pgettext_lazy("unit of a chart", "messages"),
+    "messages/s": pgettext_lazy("unit of a chart", "messages/s"),
+    "s": pgettext_lazy("unit of a chart", "s"),
+}
 GROUP_CHARTS = (
     Wanted(key="lag", title=_("Lag"), unit="messages", series=(("lag", _("lag"), "behind"),)),
     Wanted(
@@ -84,7 +90,12 @@ TOPIC_CHARTS = (
         unit="messages",
         series=(("lag", _("lag"), "behind"),),
     ),
-    Wanted(key="held", title=_("Held"), unit="messages", series=(("held", _("held"), "one"),)),
+    Wanted(
+        key="held",
+        title=_("Held"),
+        unit="messages",
+        series=(("held", pgettext_lazy("messages", "held"), "one"),),
+    ),
 )
 
 
@@ -107,6 +118,7 @@ class Chart:
     key: str
     title: str | Promise
     unit: str
+    unit_said: str | Promise
     lines: Sequence[DrawnLine]
     highest: str
     is_empty: bool
@@ -130,6 +142,7 @@ def chart(
         key=wanted.key,
         title=wanted.title,
         unit=wanted.unit,
+        unit_said=UNITS[wanted.unit],
         lines=[
             DrawnLine(
                 series=series,

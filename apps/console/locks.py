@@ -27,6 +27,7 @@ from apps.engine.grouptypes import (
 )
 from apps.engine.types import ClientSeen
 from apps.groups.blocked import BlockedBy, BlockedQueue, blocked_queues, hushed
+from apps.groups.fences import fence_text
 from apps.groups.rates import drain_ms
 from apps.groups.selectors.locks import lock_id
 
@@ -195,11 +196,6 @@ def figures_of(rows: Sequence[LockRow]) -> LockFigures:
         "blocked_level": (levels.Level.HIGH if blocked_count else levels.Level.NONE).value,
         "row_count": len(rows),
     }
-
-
-def fence_text(fence: int) -> str:
-    """Return a fence as the store's epoch and the number within it, as in `3.17`."""
-    return f"{fence >> 32}.{fence & 0xFFFF_FFFF}"
 
 
 def line_of(line: LockTransition | Rebalance) -> LineRow:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from apps.alerts.words import resolution
 from apps.core.phrases import Text, phrase
 
 _SENTENCES: Final[Mapping[str, Text]] = {
@@ -55,4 +56,4 @@ def stored(text: str) -> Text:
     for pattern, phrase_of in _PATTERNS:
         if found := pattern.fullmatch(text):
             return phrase_of(found[1])
-    return text
+    return resolution(text)

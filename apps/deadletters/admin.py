@@ -227,7 +227,7 @@ class ResendJobAdmin(ReadOnlyAdmin):
 
     list_display = [
         "id", "group", "state", "dry_run", "target", "total", "sent_count", "failed_count",
-        "created_by", "created_at", "error",
+        "created_by", "created_at",
     ]  # fmt: skip
     list_filter = ["state", "dry_run", "created_at"]
     search_fields = ["group__exact"]

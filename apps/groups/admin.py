@@ -6,7 +6,7 @@ Members, assignments and locks are the engine's: their rows follow it within sec
 # Django names the arguments of these methods, whether we need them or not.
 # ruff: noqa: ARG002
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from apps.access.policy import group as group_of
 from apps.core.actors import actor_of
 from apps.core.admin import DecidedAdmin, ReadOnlyAdmin, key_of
 from apps.core.adminacts import Call, Chosen, confirmed, offered
+from apps.core.admincells import NOTHING
 from apps.core.moments import ms_of
 from apps.engine.errors import Refused
 from apps.engine.failuretypes import RetryPolicy
@@ -32,6 +33,7 @@ from apps.engine.litetypes import LiteModel
 from apps.engine.types import ConsumeFrom, GroupSpec, Strategy
 from apps.groups import decisions, services
 from apps.groups.catalog import fixed_of, is_fixed
+from apps.groups.fences import fence_text
 from apps.groups.models import (
     ConsumerGroup,
     ConsumerOffset,
@@ -49,6 +51,8 @@ from apps.groups.models.locks import State
 from apps.groups.services import GroupValues
 
 if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
     # Generic for type checkers only: Django's own classes take no parameter.
     GroupModelForm = forms.ModelForm[ConsumerGroup]
 else:
@@ -121,6 +125,28 @@ class GroupForm(GroupModelForm):
             retry_delays_ms=tuple(given["retry_delays_ms"]),
             lite_model=LiteModel(given["lite_model"]),
         )
+
+
+@admin.display(description=gettext_lazy("queue"), ordering="topic")
+def _place(row: Any) -> str:
+    """Return the queue of a lock as one column."""
+    return f"{row.topic}/{row.queue}"
+
+
+def _fence(name: str, description: "StrOrPromise") -> Callable[[Any], str]:
+    """Return a column with an epoch or a generation as the console writes it."""
+
+    @admin.display(description=description, ordering=name)
+    def shown(row: Any) -> str:
+        fence = getattr(row, name)
+        return NOTHING if fence is None else fence_text(fence)
+
+    shown.__name__ = f"{name}_said"
+    return shown
+
+
+_epoch = _fence("epoch", gettext_lazy("epoch"))
+_generation = _fence("generation", gettext_lazy("generation"))
 
 
 @admin.register(ConsumerGroup)
@@ -202,7 +228,7 @@ class MemberAdmin(ReadOnlyAdmin):
     """Clients of groups that were there lately."""
 
     list_display = [
-        "group", "client_id", "topics", "model", "ordered", "generation", "conflicts",
+        "group", "client_id", "topics", "model", "ordered", _generation, "conflicts",
         "last_seen_at",
     ]  # fmt: skip
     list_filter = ["model", "ordered"]
@@ -225,7 +251,7 @@ class SubscriptionAdmin(ReadOnlyAdmin):
 class QueueAssignmentAdmin(ReadOnlyAdmin):
     """Who reads which queue."""
 
-    list_display = ["group", "topic", "queue", "client_id", "generation"]
+    list_display = ["group", "topic", "queue", "client_id", _generation]
     search_fields = ["group", "client_id", "topic"]
 
 
@@ -233,7 +259,7 @@ class QueueAssignmentAdmin(ReadOnlyAdmin):
 class RebalanceAdmin(ReadOnlyAdmin):
     """When queues were shared out again, and why."""
 
-    list_display = ["at", "group", "generation", "reason", "strategy", "queues_moved"]
+    list_display = ["at", "group", _generation, "reason", "strategy", "queues_moved"]
     list_filter = ["strategy", "at"]
     search_fields = ["group__exact"]
     search_help_text = gettext_lazy("A group, whole.")
@@ -245,7 +271,7 @@ class LockTransitionAdmin(ReadOnlyAdmin):
     """How locks went from hand to hand."""
 
     list_display = [
-        "at", "group", "topic", "queue", "change", "owner", "previous_owner", "epoch", "reason",
+        "at", "group", _place, "change", "owner", "previous_owner", "reason",
     ]  # fmt: skip
     list_filter = ["change", "at"]
     search_fields = ["group__exact", "topic__exact", "owner__exact", "previous_owner__exact"]
@@ -258,7 +284,7 @@ class LockRefusalAdmin(ReadOnlyAdmin):
     """How often locks were refused to whom, by minute."""
 
     list_display = [
-        "at", "group", "topic", "queue", "owner", "client_id", "count", "last_at", "epoch",
+        "at", "group", _place, "owner", "client_id", "count", "last_at",
     ]  # fmt: skip
     list_filter = ["at"]
     search_fields = ["group__exact", "topic__exact", "owner__exact", "client_id__exact"]
@@ -281,7 +307,7 @@ class QueueLockAdmin(ReadOnlyAdmin):
     """Locks of queues; they can be taken from whoever holds them."""
 
     list_display = [
-        "group", "topic", "queue", "state", "owner", "epoch", "acquired_at", "expires_at",
+        "group", _place, "state", "owner", _epoch, "acquired_at", "expires_at",
     ]  # fmt: skip
     list_filter = ["state"]
     search_fields = ["group", "topic", "owner"]

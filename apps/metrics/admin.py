@@ -32,7 +32,7 @@ class GroupSampleAdmin(SampleAdmin):
 
     list_display = [
         "at", "resolution_s", "group", "topic", "lag", "oldest_age_ms", "in_flight",
-        "consume_rate", "arrive_rate", "blocked", "members",
+        "consume_rate", "arrive_rate", "members",
     ]  # fmt: skip
     search_fields = ["group__exact", "topic__exact"]
 
@@ -52,8 +52,8 @@ class GroupSummaryAdmin(ReadOnlyAdmin):
     """Groups as the newest sample has them."""
 
     list_display = [
-        "name", "sampled_at", "lag", "oldest_age_ms", "members", "blocked", "in_flight",
-        "retry_lag", "dead_letters", "consume_rate", "arrive_rate",
+        "name", "sampled_at", "lag", "oldest_age_ms", "members", "blocked", "retry_lag",
+        "dead_letters", "consume_rate", "arrive_rate",
     ]  # fmt: skip
     list_filter = ["is_ordered"]
     search_fields = ["name"]

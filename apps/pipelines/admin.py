@@ -11,13 +11,14 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from apps.core.actors import actor_of
 from apps.core.admin import ReadOnlyAdmin, key_of
 from apps.core.adminacts import Call, Chosen, confirmed
-from apps.core.admincells import in_words
+from apps.core.admincells import NOTHING, in_words
 from apps.pipelines.models import (
     RESULTS,
     ArchivedSegment,
@@ -31,6 +32,8 @@ from apps.pipelines.models import (
 from apps.pipelines.models.results.result import Result
 from apps.pipelines.services import asking, presence
 
+# So much of an error says what it is about.
+ERROR_WORDS = 12
 _MAY_RUN = "pipelines.run_pipeline"
 _RUN = key_of("run", gettext_lazy("run"))
 # The API has no address for wanting a stream: it is as much as asking for a run that does not end.
@@ -45,14 +48,18 @@ class PipelineRunAdmin(ReadOnlyAdmin):
     """Runs, the newest first; some can be called off, or asked for anew."""
 
     list_display = [
-        "id", "job", "state", "window_start", "window_end", "rows_written",
-        "duration_ms", "requested_by", "requested_at", "error",
+        "id", "job", "state", "window_start", "window_end", "duration_ms", "rows_written", "why",
     ]  # fmt: skip
     list_filter = ["job", "state", "trigger", "requested_at"]
     search_fields = ["key__exact", "requested_by__exact"]
     search_help_text = gettext_lazy("A key or the name of who asked, whole.")
     date_hierarchy = "requested_at"
     actions = ["cancel", "rerun"]
+
+    @admin.display(description=gettext_lazy("error"), ordering="error")
+    def why(self, run: PipelineRun) -> str:
+        """Return how the error of a run begins; its page has the whole."""
+        return Truncator(run.error).words(ERROR_WORDS) or NOTHING
 
     @confirmed(
         description=gettext_lazy("Cancel: nothing of it is published"),
@@ -102,8 +109,7 @@ class LakeFileAdmin(ReadOnlyAdmin):
     """Files of the lake, also those that were replaced."""
 
     list_display = [
-        "id", "table", "topic", "day", "path", "rows", "size_bytes", "schema_version", _RUN,
-        "added_at", "retired_at", "deleted_at",
+        "id", "table", "topic", "day", "rows", "size_bytes", _RUN, "added_at", "retired_at",
     ]  # fmt: skip
     list_filter = ["table", ("retired_at", admin.EmptyFieldListFilter), "day"]
     search_fields = ["topic__exact", "path__exact", "run__id__exact"]
@@ -174,6 +180,13 @@ class StreamBatchAdmin(ReadOnlyAdmin):
     list_select_related = ["stream"]
 
 
+# What lists of results leave to the page of a row: all columns would be wider than a window.
+_LEFT_TO_THE_ROW = {
+    "Disorder": ("other_queue", "other_offset", "client", "other_client", "pattern", "in_all"),
+    "LossTotal": ("producers",),
+}
+
+
 class ResultAdmin(ReadOnlyAdmin):
     """Rows that runs found out, the newest first."""
 
@@ -181,8 +194,9 @@ class ResultAdmin(ReadOnlyAdmin):
     search_fields = ["run__id__exact"]
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return all columns; the run is its number, which no query is needed for."""
-        names = [field.name for field in self.model._meta.fields if field.name not in ("id", "run")]
+        """Return the columns; the run is its number, which no query is needed for."""
+        left_out = {"id", "run", *_LEFT_TO_THE_ROW.get(self.model.__name__, ())}
+        names = [field.name for field in self.model._meta.fields if field.name not in left_out]
         return in_words(self.model, ["id", _RUN, *names])
 
 

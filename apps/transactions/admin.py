@@ -32,8 +32,7 @@ class TransactionDecisionAdmin(EngineRowsAdmin):
     """Who asked for what, when, and what the engine said."""
 
     list_display = [
-        "at", "by", "asked", "answer", "topic", "producer_group", "message_id", "transaction_id",
-        "detail", "reason",
+        "at", "by", "asked", "answer", "topic", "producer_group", "transaction_id", "reason",
     ]  # fmt: skip
     list_filter = ["asked", "answer", "at"]
     search_fields = ["transaction_id__exact", "message_id__exact", "by", "topic"]

@@ -86,7 +86,7 @@ class History {
       // A backlog begins at nothing, and so does its axis.
       scales: { y: { range: (_plot, _min, max) => [0, Math.max(1, max ?? 0) * 1.05] } },
       axes: [
-        { ...axis, values: (_plot, ticks) => ticks.map(labelOf) },
+        { ...axis, size: 30, values: (_plot, ticks) => ticks.map(labelOf) },
         { ...axis, size: 56, values: (_plot, ticks) => ticks.map(short) },
       ],
       series: [{}, ...this.legend.flatMap((item) => this.drawn(item))],

@@ -9,6 +9,7 @@ from babel.messages.catalog import Message
 
 from tools.messages import MO, PO, catalog_of, mo_of, po_of, read_catalog, untranslated
 from tools.texts import (
+    CONTEXT_END,
     SOURCES,
     MessageId,
     Unreadable,
@@ -90,6 +91,7 @@ def test_texts_of_a_template_are_found(tmp_path: Path) -> None:
           100%
         {% endblocktranslate %}
         {% blocktranslate count n=3 %}{{ n }} queue{% plural %}{{ n }} queues{% endblocktranslate %}
+        {% translate "Change" context "what happened" %}
     """.replace("\\'s", "s")
 
     assert list(texts_of_template(source, "planted.html")) == [
@@ -97,6 +99,7 @@ def test_texts_of_a_template_are_found(tmp_path: Path) -> None:
         'Its "so"',
         "%(a)s of 100%%",
         ("%(n)s queue", "%(n)s queues"),
+        f"what happened{CONTEXT_END}Change",
     ]
 
 

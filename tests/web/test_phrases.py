@@ -39,7 +39,7 @@ def test_what_fills_a_gap_is_put_into_words_as_well() -> None:
     found = phrase("%(what)s.", what=phrase("Blocked at offset %(offset)s", offset=3))
 
     with translation.override("zh-hans"):
-        assert str(found) == "在位点 3 处受阻。"
+        assert str(found) == "阻塞于位点 3。"
 
 
 def test_a_word_of_two_meanings_is_told_apart_by_its_context() -> None:

@@ -64,7 +64,10 @@ class ResetForm(forms.Form):
         label=gettext_lazy("Offset"), required=False, min_value=0, max_value=2**63 - 1
     )
     shift = forms.IntegerField(
-        label=gettext_lazy("Messages"), required=False, min_value=-(2**62), max_value=2**62
+        label=gettext_lazy("Number of messages"),
+        required=False,
+        min_value=-(2**62),
+        max_value=2**62,
     )
     copy_from = forms.CharField(
         label=gettext_lazy("Other group"), required=False, max_length=limits.NAME_CHARACTERS_MAX

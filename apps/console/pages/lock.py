@@ -15,7 +15,6 @@ from apps.access.policy import Action, Kind, Resource, topic
 from apps.console import engine_words
 from apps.console.board import Posted
 from apps.console.deadletters import body_row
-from apps.console.locks import fence_text
 from apps.console.pages.common import Page, Told, asking_page, console_action
 from apps.console.refusals import refusal_text, why
 from apps.console.timeline import Line, Spell, timeline_of
@@ -31,6 +30,7 @@ from apps.engine.errors import EngineError
 from apps.engine.grouptypes import LockChange, QueuePlace
 from apps.groups import selectors, services
 from apps.groups.blocked import hushed
+from apps.groups.fences import fence_text
 from apps.groups.models import LockTransition
 from apps.groups.models.fields import REASON_CHARACTERS_MAX
 from apps.groups.selectors import QueueSeen, RefusedSpell

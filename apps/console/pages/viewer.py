@@ -3,10 +3,13 @@
 Knows selectors; looking for nobody's sake hands nothing out.
 """
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import Promise
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -27,6 +30,12 @@ from apps.messages.seen import Seen
 from apps.messages.selectors import Found, Surroundings
 
 PROPERTY_CHARACTERS = 4_000
+_VIEWS: Mapping[View, str | Promise] = {
+    View.TEXT: pgettext_lazy("view of a body", "text"),
+    View.JSON: View.JSON.value,
+    View.HEX: pgettext_lazy("view of a body", "hex"),
+    View.BASE64: View.BASE64.value,
+}
 
 
 @asking_page
@@ -141,7 +150,7 @@ def _body(seen: Seen, request: HttpRequest) -> shown.Row:
         "text": found.text,
         "view": found.view.value,
         "views": [
-            (view.value, urlencode({**kept, "as": view.value}), view is found.view)
+            (_VIEWS[view], urlencode({**kept, "as": view.value}), view is found.view)
             for view in found.views
         ],
         "is_cut": found.is_cut,

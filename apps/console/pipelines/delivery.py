@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext, pgettext_lazy
 
-from apps.console import plots
+from apps.console import engine_words, plots
 from apps.console.days import day, day_and_hour, hour
 from apps.console.pipelines import tables
 from apps.console.pipelines.load import bucket_of
@@ -201,7 +201,7 @@ def rebalances(scope: Scope) -> Findings:
             tables.seconds("without_owner_s", _("Queues without owner")),
             tables.text("top_reason", _("Mostly because"), wide=True),
         ),
-        rows,
+        [{**row, "top_reason": str(engine_words.reason(row["top_reason"]))} for row in rows],
         rows_max=ROWS_SHOWN,
         levels=lambda row: {"is_storm": "failed"} if row["is_storm"] else {},
     )

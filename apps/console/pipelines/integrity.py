@@ -6,7 +6,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from apps.console import plots
-from apps.console.pipelines import tables
+from apps.console.pipelines import codes, tables
 from apps.console.pipelines.section import (
     ROWS_ASKED,
     ROWS_SHOWN,
@@ -101,14 +101,17 @@ def duplicates(scope: Scope) -> Findings:
     """Show what was stored or worked on more than once, and why."""
     causes = integrity.duplicate_causes(scope)
     names = sorted({row["cause"] for row in causes})
+    rows = [
+        {**row, "kind": codes.copy(row["kind"]), "cause": codes.cause(row["cause"])}
+        for row in integrity.duplicates(scope, lines_max=ROWS_ASKED)
+    ]
     counts = {(row["cause"], row["kind"]): row["extra"] for row in causes}
     kinds = (("stored", _("stored")), ("consumed", _("consumed")))
     drawn = plots.columns(
         _("Copies beyond the first, by cause"),
-        names,
+        [codes.cause(name) for name in names],
         [(said, [counts.get((name, kind), 0) for name in names]) for kind, said in kinds],
     )
-    rows = integrity.duplicates(scope, lines_max=ROWS_ASKED)
     shown = tables.table(
         (
             tables.text("topic", _("Topic")),
@@ -146,7 +149,7 @@ def ordering(scope: Scope) -> Findings:
     totals = [sum(row["times"] for row in rows if row["kind"] == kind) for kind in kinds]
     drawn = plots.columns(
         _("How often order did not hold"),
-        [kind.replace("_", " ") for kind in kinds],
+        [codes.disorder(kind) for kind in kinds],
         [(_("times"), totals)],
     )
     by_kind = tables.table(
@@ -158,7 +161,7 @@ def ordering(scope: Scope) -> Findings:
             tables.count("times", _("Times")),
             tables.moment("last_at", _("Last"), wide=True),
         ),
-        rows,
+        [{**row, "kind": codes.disorder(row["kind"])} for row in rows],
         rows_max=ROWS_SHOWN,
     )
     places = tables.table(
@@ -167,16 +170,14 @@ def ordering(scope: Scope) -> Findings:
             tables.text("group", _("Group"), wide=True),
             tables.text("kind", _("Kind")),
             tables.text("sharding_key", _("Key")),
-            tables.count("queue", _("Queue"), wide=True),
-            tables.count("queue_offset", _("Offset")),
-            tables.count("other_queue", _("Other queue"), wide=True),
-            tables.count("other_offset", _("Other offset"), wide=True),
+            tables.text("place", _("Place")),
+            tables.text("other_place", _("Other place"), wide=True),
             tables.text("client", _("Client"), wide=True),
             tables.text("pattern", _("Pattern"), wide=True),
             tables.count("times", _("Times")),
             tables.moment("at", _("When"), wide=True),
         ),
-        integrity.disorders(scope, lines_max=ROWS_ASKED),
+        [_place(row) for row in integrity.disorders(scope, lines_max=ROWS_ASKED)],
         rows_max=ROWS_SHOWN,
     )
     return Findings(
@@ -208,13 +209,13 @@ def quality(scope: Scope) -> Findings:
             tables.text("table_name", _("Table")),
             tables.text("rule", _("Rule")),
             tables.text("topic", _("Topic")),
-            tables.text("severity", _("Severity"), wide=True),
+            tables.text("severity_said", _("Severity"), wide=True),
             tables.count("broken", _("Broken")),
             tables.count("looked", _("of looks"), wide=True),
             tables.number("worst", _("Worst"), wide=True),
             tables.number("limit", _("Allowed"), wide=True),
         ),
-        rows,
+        [{**row, "severity_said": codes.severity(row["severity"])} for row in rows],
         rows_max=ROWS_SHOWN,
         levels=lambda row: {"broken": _rule_level(row)},
     )
@@ -287,6 +288,19 @@ def _loss_figures(sums: Mapping[str, Any]) -> Sequence[Figure]:
             note=_("consumed twice %(count)s") % {"count": mq.short(sums["consumed_twice"])},
         ),
     )
+
+
+def _place(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return where the order did not hold, as `queue:offset`; of one queue, with itself."""
+    other_queue = row["queue"] if row["other_queue"] is None else row["other_queue"]
+    other = row["other_offset"]
+    return {
+        **row,
+        "kind": codes.disorder(row["kind"]),
+        "pattern": codes.pattern(row["pattern"]),
+        "place": f"{row['queue']}:{row['queue_offset']}",
+        "other_place": None if other is None else f"{other_queue}:{other}",
+    }
 
 
 def _rule_level(row: Mapping[str, Any]) -> str:

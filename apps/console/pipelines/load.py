@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy, pgettext
 
 from apps.console import plots
 from apps.console.days import day, day_and_hour, hour
-from apps.console.pipelines import tables
+from apps.console.pipelines import codes, tables
 from apps.console.pipelines.section import ROWS_ASKED, ROWS_SHOWN, Findings, Section, cut_at
 from apps.pipelines.selectors import load
 from apps.pipelines.selectors.results import Scope
@@ -73,7 +73,7 @@ def skew(scope: Scope) -> Findings:
             tables.share("share", _("Share, at most")),
             tables.count("queues", _("Queues"), wide=True),
         ),
-        keys,
+        [{**row, "key_kind": codes.key_kind(row["key_kind"])} for row in keys],
         rows_max=ROWS_SHOWN,
     )
     hottest = keys[:_KEYS_DRAWN]

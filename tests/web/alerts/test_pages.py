@@ -200,6 +200,14 @@ def test_hostile_texts_stay_texts_on_every_page(browser: Client, slots: Slots) -
         assert not page.all("img") or all("onerror" not in image for image in page.all("img"))
 
 
+def test_the_overview_counts_what_it_has_no_line_for(browser: Client, slots: Slots) -> None:
+    rule(pending_s=0)
+    services.evaluate(now_ms=slots.sample(billing=1_234, shipping=1_234))
+    watch.take(lambda: attention(now_ms=slots.now_ms, lines_max=1), clock=SystemClock())
+
+    assert "and 1 more" in text_of(browser.get("/alerts/attention"))
+
+
 def test_the_overview_says_what_fires_and_that_nobody_knows(firing: Alert, slots: Slots) -> None:
     clock = HandClock()
     browser = Client()

@@ -145,7 +145,7 @@ def test_durations_are_in_the_viewers_language() -> None:
     with translation.override(Language.CHINESE.value):
         written = [mq.span(119), mq.ago(7_200), mq.due(-300), mq.ends(59), mq.duration(1_500)]
 
-    assert written == ["119 秒", "2 小时前", "已迟 5 分钟", "59 秒后", "1.5 秒"]
+    assert written == ["119 秒", "2 小时前", "延迟 5 分钟", "59 秒后", "1.5 秒"]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the browser's half")

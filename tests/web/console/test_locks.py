@@ -12,7 +12,6 @@ from apps.console.locks import (
     HistoryTail,
     LockRow,
     LocksPicture,
-    fence_text,
     line_of,
     picture_of,
 )
@@ -27,6 +26,7 @@ from apps.engine.grouptypes import (
     Subscription,
 )
 from apps.engine.types import ClientSeen, MessageModel, Strategy
+from apps.groups.fences import fence_text
 from tests.web.console.fakes import POLYGLOT, FakeEngine, Viewer
 from tests.web.console.test_pages import parsed
 from tests.web.console.texts import worded
