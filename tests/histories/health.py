@@ -22,6 +22,7 @@ EXPECTED_CODES = frozenset(
         "stopping",
         "unreachable",
         "flush_timeout",
+        "sync_stuck",
         "head_moved",
         "not_ordered",
     }
