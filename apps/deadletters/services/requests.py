@@ -58,7 +58,7 @@ def request_resend(
         job = _requested(group, letters, criteria, wish, by=by)
         entry.after = {
             "job": job.pk,
-            "target": job.target or "where each comes from",
+            "target": job.target or "origin",
             "rate_per_s": job.rate_per_s,
             "dry_run": job.dry_run,
             "total": job.total,
