@@ -3,26 +3,29 @@
 import random
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mqclient import Message, OutgoingMessage, Producer
+from mqclient import Message, Producer
 from mqclient.names import lite_topic
-from mqclient.rocketmq.translation import users_own
 
+from tests.process.killedmirrors import (
+    BATCH,
+    LEASE_S,
+    RECEIVE,
+    SOMETIMES,
+    assert_same,
+    filled,
+    kill_runs,
+    rng_of_run,
+)
 from tests.process.mirrors import ALONE, END_S, Side, end, start
-from tests.rounds import report, rounds
+from tests.rounds import report
 
 pytestmark = pytest.mark.process
 MESSAGES, LITES = 1_200, 50
-BATCH = 256
-RECEIVE = 32
-LEASE_S = 10
-# Slow enough to be killed before its end, also where everything else is slow.
-RATE = 200
-SOMETIMES = [1, pytest.param(rounds(3), marks=pytest.mark.crash)]
 Sent = dict[str, list[str]]
 
 
@@ -36,23 +39,12 @@ def sides(tmp_path: Path) -> Iterator[tuple[Side, Side]]:
 
 def _fill(side: Side, rng: random.Random) -> Sent:
     """Send messages to lite topics of `inbox`; return the ids of each, in order."""
-    sent: Sent = defaultdict(list)
-    with Producer(side.url, ack="sync", timeout_s=30) as producer:
-        futures = []
-        for number in range(MESSAGES):
-            name = f"user-{rng.randrange(LITES)}"
-            message = OutgoingMessage(
-                topic=lite_topic("inbox", name),
-                body=rng.randbytes(rng.randrange(300)) or b"-",
-                tag=rng.choice([None, "TagA", "Größe"]),
-                keys=(f"order-{number}",),
-                properties={"number": str(number), "text": "a 'b' \"c\" \u4e16\u754c"},
-            )
-            futures.append((name, producer.send_message(message)))
-        producer.flush()
-        for name, future in futures:
-            sent[name].append(future.result().message_id)
-    return sent
+
+    def lane() -> tuple[str, dict[str, Any]]:
+        name = f"user-{rng.randrange(LITES)}"
+        return name, {"topic": lite_topic("inbox", name)}
+
+    return filled(side, rng, MESSAGES, lane)
 
 
 def _send(side: Side, parent: str, name: str, *bodies: str) -> None:
@@ -74,22 +66,8 @@ def _wait_for(condition: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline_s
 
 
-def _killed(
-    words: tuple[str, ...], server: Side, target: Side, rng: random.Random, kills: int
-) -> None:
-    """Run the mirror so often, and kill each run after some more copies are there."""
-
-    def copies() -> int:
-        return sum(target.lites("inbox").values())
-
-    for _ in range(kills):
-        wanted = copies() + rng.randrange(20, 150)
-        process = start(*words, "--rate", str(RATE), server=server)
-        while copies() < wanted:
-            assert process.poll() is None, "it ended before it could be killed"
-        process.kill()
-        assert end(process)[0] == -signal.SIGKILL
-    assert copies() < MESSAGES
+def _copies(target: Side) -> int:
+    return sum(target.lites("inbox").values())
 
 
 def _judge(source: Side, target: Side, sent: Sent) -> int:
@@ -101,11 +79,7 @@ def _judge(source: Side, target: Side, sent: Sent) -> int:
         copies = target.everything(lite_topic("inbox", name))
         for copy in copies:
             original = originals[copy.message_id]
-            assert copy.body == original.body
-            assert (copy.tag, copy.keys) == (original.tag, original.keys)
-            assert users_own(copy.properties) == users_own(original.properties)
-            assert len(users_own(copy.properties)) == 2
-            assert copy.born_time_ms == original.born_time_ms
+            assert_same(copy, original)
         # The first of each is where it was; what is there twice comes again behind it.
         assert list(_by_id(copies)) == ids
         twice += len(copies) - len(ids)
@@ -119,22 +93,16 @@ def _by_id(messages: list[Message]) -> dict[str, Message]:
     return found
 
 
-def _rng() -> random.Random:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
-    return random.Random(seed)
-
-
 @pytest.mark.parametrize("kills", SOMETIMES)
 def test_a_mirror_out_of_lite_topics_that_is_killed_loses_nothing(
     sides: tuple[Side, Side], kills: int
 ) -> None:
     source, target = sides
-    rng = _rng()
+    rng = rng_of_run()
     sent = _fill(source, rng)
     words = ("out", "inbox", "--to", target.endpoint, "--once")
 
-    _killed(words, source, target, rng, kills)
+    kill_runs(words, source, lambda: _copies(target), rng, kills=kills, messages=MESSAGES)
     code, said = end(start(*words, server=source))
     twice = _judge(source, target, sent)
 
@@ -149,7 +117,7 @@ def test_a_mirror_in_of_lite_topics_that_is_killed_loses_nothing(
     sides: tuple[Side, Side], tmp_path: Path, kills: int
 ) -> None:
     source, target = sides
-    rng = _rng()
+    rng = rng_of_run()
     sent = _fill(source, rng)
     names = tmp_path / "names"
     names.write_text("".join(f"{name}\n" for name in sent))
@@ -158,7 +126,7 @@ def test_a_mirror_in_of_lite_topics_that_is_killed_loses_nothing(
         "--lite-file", str(names), "--lease", str(LEASE_S),
     )  # fmt: skip
 
-    _killed(words, target, target, rng, kills)
+    kill_runs(words, target, lambda: _copies(target), rng, kills=kills, messages=MESSAGES)
     code, said = end(start(*words, server=target))
     twice = _judge(source, target, sent)
 
