@@ -4,8 +4,9 @@ A plan yields a call and is sent its answer (or thrown its error), or yields a p
 runs in a thread and on an event loop.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from mqclient.clock import Clock
@@ -69,56 +70,39 @@ def persistently(call: Call[T], patience: Patience) -> Plan[T]:
             return answer
 
 
-def all_topics(calls: Calls, patience: Patience) -> Plan[list[TopicInfo]]:
-    """List every topic, page after page."""
-    items: list[TopicInfo] = []
+def _every(
+    page_of: Callable[[str | None], Call[tuple[list[T], str | None]]], patience: Patience
+) -> Plan[list[T]]:
+    """Read page after page; `page_of` is given the cursor, None for the first."""
+    items: list[T] = []
     cursor: str | None = None
     while True:
-        page, cursor = yield from persistently(calls.list_topics(cursor), patience)
+        page, cursor = yield from persistently(page_of(cursor), patience)
         items += page
         if not cursor:
             return items
+
+
+def all_topics(calls: Calls, patience: Patience) -> Plan[list[TopicInfo]]:
+    """List every topic, page after page."""
+    return _every(calls.list_topics, patience)
 
 
 def all_lite_topics(calls: Calls, topic: str, patience: Patience) -> Plan[list[LiteTopic]]:
     """List the lite topics of a parent by name, page after page."""
-    items: list[LiteTopic] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = yield from persistently(calls.lite_topics(topic, cursor), patience)
-        items += page
-        if not cursor:
-            return items
+    return _every(partial(calls.lite_topics, topic), patience)
 
 
 def all_groups(calls: Calls, patience: Patience) -> Plan[list[str]]:
     """List every group's name, page after page."""
-    names: list[str] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = yield from persistently(calls.list_groups(cursor), patience)
-        names += page
-        if not cursor:
-            return names
+    return _every(calls.list_groups, patience)
 
 
 def all_dead_letters(calls: Calls, group: str, patience: Patience) -> Plan[list[DeadLetter]]:
     """Read a group's dead letters, page after page."""
-    items: list[DeadLetter] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = yield from persistently(calls.dead_letters(group, cursor), patience)
-        items += page
-        if not cursor:
-            return items
+    return _every(partial(calls.dead_letters, group), patience)
 
 
 def all_group_offsets(calls: Calls, group: str, patience: Patience) -> Plan[list[QueueOffset]]:
     """Read a group's progress in every queue, page after page."""
-    items: list[QueueOffset] = []
-    cursor: str | None = None
-    while True:
-        page, cursor = yield from persistently(calls.group_offsets(group, cursor), patience)
-        items += page
-        if not cursor:
-            return items
+    return _every(partial(calls.group_offsets, group), patience)
